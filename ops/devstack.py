@@ -260,6 +260,7 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
         "DEVELOPMENT": "on",
         "HEADER_FALLBACK": "on",
         "SHOW_ODDS": "on",
+        "MERKLE_LOG": "tombola.example",
         "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
         "CORS_ORIGINS": "http://localhost:*,http://127.0.0.1:*,http://[::1]:*",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",

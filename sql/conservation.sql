@@ -111,6 +111,40 @@ WHERE tenant_id = $1
   AND (campaign_id, day) > (split_part($2, ' ', 1), coalesce(nullif(split_part($2, ' ', 2), '')::date, '-infinity'))
 ORDER BY campaign_id, day LIMIT $3
 
+-- name: walk_logged
+-- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log.
+SELECT n.id FROM (
+    (SELECT 'adjustment ' || entry_id AS id FROM ledger_entries
+     WHERE tenant_id = $1 AND reason = 'adjustment' AND entry_id > walk_after($2, 'adjustment') ORDER BY entry_id LIMIT $3)
+    UNION ALL
+    (SELECT 'audit ' || entry_id FROM audit_entries
+     WHERE tenant_id = $1 AND entry_id > walk_after($2, 'audit') ORDER BY entry_id LIMIT $3)
+    UNION ALL
+    (SELECT 'draw ' || draw_id FROM draws
+     WHERE tenant_id = $1 AND drawn_at IS NOT NULL AND draw_id > walk_after($2, 'draw') ORDER BY draw_id LIMIT $3)
+    UNION ALL
+    (SELECT 'play ' || play_id FROM plays
+     WHERE tenant_id = $1 AND play_id > walk_after($2, 'play') ORDER BY play_id LIMIT $3)
+    UNION ALL
+    (SELECT 'reward ' || reward_id FROM rewards
+     WHERE tenant_id = $1 AND reward_id > walk_after($2, 'reward') ORDER BY reward_id LIMIT $3)
+    UNION ALL
+    (SELECT 'terms ' || revision_hash FROM promised_terms
+     WHERE tenant_id = $1 AND revision_hash > walk_after($2, 'terms') ORDER BY revision_hash LIMIT $3)
+) AS n
+WHERE EXISTS (SELECT FROM log_trees WHERE tenant_id = $1)
+ORDER BY n.id COLLATE "C" LIMIT $3
+
+-- name: walk_leaf
+-- The next $3 leaves of the log (by index, padded) after $2.
+SELECT lpad(leaf_index::text, 19, '0') AS id FROM log_leaves
+WHERE tenant_id = $1 AND leaf_index > coalesce(nullif($2, '')::bigint, -1) ORDER BY leaf_index LIMIT $3
+
+-- name: walk_checkpoint
+-- The next $3 checkpoints of the log (by size, padded) after $2.
+SELECT lpad(size::text, 19, '0') AS id FROM log_checkpoints
+WHERE tenant_id = $1 AND size > coalesce(nullif($2, '')::bigint, -1) ORDER BY size LIMIT $3
+
 -- ---------------------------------------------------------------- a player's wallets
 
 -- name: player_ledger_sum
@@ -1361,3 +1395,69 @@ WHERE CASE
     WHEN o.chance >= 1 THEN coalesce(d.draws, 0) < o.plays
     ELSE odds_log_ratio(coalesce(d.draws, 0), o.plays, o.chance) >= ln(o.results / 0.0001)
 END
+
+-- ---------------------------------------------------------------- the log
+
+-- name: logged_leaf
+-- Every row from before the log's watermark has its leaf. A missing one means that the row is back-dated.
+WITH missing AS MATERIALIZED (
+    SELECT k.id, (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL)
+                                         ::log_leaves), 'UTF8')::jsonb ->> 'at')::bigint AS at
+    FROM unnest($2::text[]) AS k (id)
+    WHERE NOT EXISTS (
+        SELECT FROM log_leaves AS l
+        WHERE l.tenant_id = $1 AND l.kind = split_part(k.id, ' ', 1) AND l.row_id = split_part(k.id, ' ', 2))
+)
+SELECT m.id, '' AS row_id, '' AS scope_key, 'a leaf' AS expected, iso(to_timestamp(m.at / 1000000)) AS found
+FROM missing AS m JOIN log_trees AS t ON t.tenant_id = $1
+WHERE to_timestamp(m.at / 1000000.0) < t.logged_until - interval '60 seconds'
+
+-- name: leaf_row
+-- Each leaf of the log has its row, which still hashes to it.
+SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
+       encode(l.hash, 'hex') AS expected, coalesce(encode(h.hash, 'hex'), 'no such row') AS found
+FROM log_leaves AS l CROSS JOIN LATERAL (SELECT log_leaf_hash(log_entry(l)) AS hash OFFSET 0) AS h
+WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND h.hash IS DISTINCT FROM l.hash
+
+-- name: leaf_time
+-- No leaf is of a row from more than a minute before the mark that precedes it. Otherwise the row is back-dated, or the
+-- database's clock went back.
+SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
+       'from ' || iso(to_timestamp(m.at / 1000000)) AS expected, iso(to_timestamp(r.at / 1000000)) AS found
+FROM log_leaves AS l
+CROSS JOIN LATERAL (
+    SELECT split_part(o.row_id, ' ', 1)::bigint AS at FROM log_leaves AS o
+    WHERE o.tenant_id = $1 AND o.kind = 'mark' AND o.leaf_index < l.leaf_index ORDER BY o.leaf_index DESC LIMIT 1
+) AS m
+CROSS JOIN LATERAL (SELECT (convert_from(log_entry(l), 'UTF8')::jsonb ->> 'at')::bigint AS at) AS r
+WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND r.at < m.at - 60000000
+
+-- name: leaf_gap
+-- Each leaf of the log but the first follows another one.
+SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
+       'leaf ' || l.leaf_index - 1 AS expected, 'none' AS found
+FROM log_leaves AS l
+WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND l.leaf_index > 0 AND NOT EXISTS (
+    SELECT FROM log_leaves AS o WHERE o.tenant_id = $1 AND o.leaf_index = l.leaf_index - 1)
+
+-- name: leaf_node
+-- Each stored hash of the log's tree is that of the 256 hashes below it.
+SELECT lpad(l.leaf_index::text, 19, '0') AS id, 'level ' || v.level AS row_id, '' AS scope_key,
+       encode(h.hash, 'hex') AS expected, coalesce(encode(o.hash, 'hex'), 'none') AS found
+FROM log_leaves AS l
+JOIN generate_series(8, 56, 8) AS v (level) ON (l.leaf_index + 1) % (1::bigint << v.level) = 0
+LEFT JOIN log_nodes AS o ON o.tenant_id = $1 AND o.level = v.level AND o.number = l.leaf_index >> v.level
+CROSS JOIN LATERAL (
+    SELECT log_root(log_hashes($1, v.level - 8, l.leaf_index >> v.level << 8, (l.leaf_index >> v.level) + 1 << 8)) AS hash
+) AS h
+WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND h.hash IS DISTINCT FROM o.hash
+
+-- name: checkpoint_root
+-- Each signed checkpoint has the root of its leaves.
+SELECT lpad(c.size::text, 19, '0') AS id, '' AS row_id, '' AS scope_key,
+       split_part(c.note, E'\n', 2) || ' ' || split_part(c.note, E'\n', 3) AS expected,
+       c.size || ' ' || encode(h.root, 'base64') AS found
+FROM log_checkpoints AS c CROSS JOIN LATERAL (SELECT log_root($1, c.size) AS root OFFSET 0) AS h
+WHERE c.tenant_id = $1 AND c.size = ANY(CAST($2::text[] AS bigint[]))
+  AND (split_part(c.note, E'\n', 2), split_part(c.note, E'\n', 3))
+      IS DISTINCT FROM (c.size::text, encode(h.root, 'base64'))

@@ -139,6 +139,19 @@ ORDER BY integration_id, delivery_id FOR UPDATE
 UPDATE integration_deliveries SET event = $4, answer = '', error = ''
 WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 
+-- name: log
+-- Waits for an append to the log, which may have read what they sent, and keeps the next one out.
+SELECT true FROM log_trees WHERE tenant_id = $1 FOR UPDATE
+
+-- name: salts
+-- Deletes at most $3 salts of the log's hashes of what they sent: without its salt a hash leads to nothing.
+UPDATE log_leaves SET salt = NULL
+WHERE tenant_id = $1 AND leaf_index = ANY(ARRAY(
+    SELECT l.leaf_index FROM plays AS p
+    JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = p.play_id AND l.salt IS NOT NULL
+    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
+    ORDER BY l.leaf_index LIMIT $3))
+
 -- name: is_erased
 -- Whether player $2 was erased at or after time $3 (unix seconds).
 SELECT erased_at >= at_unix($3) FROM players WHERE tenant_id = $1 AND player_id = $2

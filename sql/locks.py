@@ -112,6 +112,9 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "budget_marks",
     "low_prizes",
     "notices",
+    # The log of a tenant, at the end of an erasure; an append locks nothing else.
+    "log_trees",
+    "log_leaves",
     # An approval is decided in the transaction of its operation, last.
     "approvals",
     # The auditor's progress and findings.

@@ -228,6 +228,7 @@ CREATE TABLE promised_terms (
     CHECK (revision_hash = encode(sha256(terms), 'hex'))
 );
 CREATE INDEX promised_terms_game ON promised_terms (tenant_id, game_id, created_at);
+CREATE INDEX promised_terms_time ON promised_terms (tenant_id, created_at);
 CREATE TRIGGER promised_terms_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON promised_terms
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
@@ -818,6 +819,7 @@ CREATE TABLE ledger_entries (
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, seq, entry_id)
 );
+CREATE INDEX ledger_entries_adjustment ON ledger_entries (tenant_id, entry_id) WHERE reason = 'adjustment';
 CREATE INDEX ledger_entries_time ON ledger_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
 -- Idempotency keys of staff requests, written in the same transaction as their effect; a retry returns `reply`.
@@ -934,6 +936,8 @@ CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 -- The same for rewards fulfilled after the win.
 CREATE INDEX rewards_fulfilled_later ON rewards (tenant_id, fulfilled_at) WHERE fulfilled_at > won_at;
+-- Recent rewards, for the log.
+CREATE INDEX rewards_time ON rewards USING brin (won_at) WITH (autosummarize = on, pages_per_range = 32);
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
 
 -- The winner's answers to the claim form, with the labels shown at that time: a list of key, label and value.
@@ -1775,6 +1779,178 @@ CREATE TABLE violations (
 );
 CREATE UNIQUE INDEX violations_open ON violations (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL;
 CREATE INDEX violations_subject ON violations (tenant_id, check_name, subject_id);
+
+-- ---------------------------------------------------------------- log
+
+-- The Merkle log of a tenant (runtime/rules/log/entries.py): its size, the hashes of the complete subtrees of its leaves
+-- (the greatest first), and the time before which every row is in it. The row is the lock of an append.
+CREATE TABLE log_trees (
+    tenant_id    text COLLATE "C" NOT NULL PRIMARY KEY,
+    size         bigint      NOT NULL DEFAULT 0,
+    frontier     bytea       NOT NULL DEFAULT '',
+    logged_until timestamptz NOT NULL DEFAULT '-infinity'
+);
+
+-- The leaves in order: the hash of an entry, and the row that the entry is about.
+-- sent: the salted hash of what a player sent with a play; NULL: nothing. salt: NULL after an erasure.
+CREATE TABLE log_leaves (
+    tenant_id  text COLLATE "C" NOT NULL,
+    leaf_index bigint NOT NULL,
+    kind       ident  NOT NULL,
+    row_id     ident  NOT NULL,
+    hash       bytea  NOT NULL,
+    sent       bytea,
+    salt       bytea,
+    PRIMARY KEY (tenant_id, leaf_index)
+);
+CREATE UNIQUE INDEX log_leaves_row ON log_leaves (tenant_id, kind, row_id);
+CREATE INDEX log_leaves_marks ON log_leaves (tenant_id, leaf_index) WHERE kind = 'mark';
+
+-- The hashes of the complete subtrees of 2^level leaves, for level 8, 16 and so on: those that tiles consist of.
+CREATE TABLE log_nodes (
+    tenant_id text COLLATE "C" NOT NULL,
+    level     integer NOT NULL,
+    number    bigint  NOT NULL,
+    hash      bytea   NOT NULL,
+    PRIMARY KEY (tenant_id, level, number)
+);
+
+-- Every signed checkpoint.
+CREATE TABLE log_checkpoints (
+    tenant_id text COLLATE "C" NOT NULL,
+    size      bigint      NOT NULL,
+    note      text        NOT NULL,
+    made_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, size)
+);
+
+CREATE TRIGGER log_leaves_append_only
+    BEFORE UPDATE OF tenant_id, leaf_index, kind, row_id, hash, sent OR DELETE OR TRUNCATE ON log_leaves
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+CREATE TRIGGER log_nodes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_nodes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+CREATE TRIGGER log_checkpoints_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_checkpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+
+-- A time in microseconds since 1970.
+CREATE FUNCTION unix_micro(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (extract(epoch FROM at) * 1000000)::bigint;
+
+CREATE FUNCTION hex_sha256(of text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN encode(sha256(convert_to(of, 'UTF8')), 'hex');
+
+-- The facts of a row that never change, in the log's form (runtime/rules/log/entries.py): one function per kind.
+CREATE FUNCTION log_facts(t promised_terms) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'terms', 'id', t.revision_hash, 'game_id', t.game_id, 'at', unix_micro(t.created_at));
+CREATE FUNCTION log_facts(p plays) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'play', 'id', p.play_id, 'game_id', p.game_id, 'revision', p.revision, 'session_id', p.session_id,
+    'seed', encode(p.seed, 'hex'), 'outcome', hex_sha256(p.outcome::text), 'score', p.score, 'wins', p.wins,
+    'points', p.points, 'at', unix_micro(p.played_at));
+CREATE FUNCTION log_facts(r rewards) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'reward', 'id', r.reward_id, 'prize_id', r.prize_id, 'campaign_id', r.campaign_id, 'game_id', r.game_id,
+    'play_id', r.play_id, 'milestone_id', r.milestone_id, 'name', r.name, 'type', r.type, 'value', r.value::text,
+    'quantity', r.quantity, 'at', unix_micro(r.won_at));
+CREATE FUNCTION log_facts(d draws) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'draw', 'id', d.draw_id, 'campaign_id', d.campaign_id, 'tickets_root', d.tickets_root,
+    'ticket_count', d.ticket_count, 'value', d.randomness ->> 'value', 'result_hash', d.result_hash,
+    'at', unix_micro(d.drawn_at));
+CREATE FUNCTION log_facts(l ledger_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'adjustment', 'id', l.entry_id, 'scope_key', l.scope_key, 'currency', l.currency, 'amount', l.amount,
+    'reference_id', l.reference_id, 'at', unix_micro(l.created_at));
+CREATE FUNCTION log_facts(a audit_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
+    'kind', 'audit', 'id', a.entry_id, 'action', a.action, 'at', unix_micro(a.created_at),
+    'row', hex_sha256(jsonb_build_array(a.actor, a.subject_type, a.subject_id, a.before, a.after, a.trace_id,
+                                        a.merchant_id)::text));
+
+-- Whether the player sent anything with the play.
+CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
+    RETURN p.client_seed <> '' OR p.payload::text <> '{}';
+
+-- The salted hash of what the player sent with the play.
+CREATE FUNCTION hash_sent(p plays, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
+    sha256(salt || sha256(convert_to(p.client_seed, 'UTF8')) || sha256(convert_to(p.payload::text, 'UTF8')));
+
+-- The bytes of an entry: facts as JSON with sorted names and without spaces.
+CREATE FUNCTION log_entry(facts jsonb) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN (
+    SELECT convert_to('{' || string_agg(to_json(f.name) || ':' || f.value, ',' ORDER BY f.name COLLATE "C") || '}', 'UTF8')
+    FROM jsonb_each(facts) AS f (name, value)
+);
+
+-- The entry of a leaf as its row is now. NULL: the row is missing. An erased play keeps the `sent` of its leaf: what the
+-- hash was of is gone, and so is the salt.
+CREATE FUNCTION log_entry(leaf log_leaves) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    facts jsonb;
+BEGIN
+    CASE leaf.kind
+        WHEN 'play' THEN
+            SELECT log_facts(p) || CASE
+                WHEN has_sent(p) OR leaf.salt IS NOT NULL
+                    THEN jsonb_build_object('sent', encode(hash_sent(p, coalesce(leaf.salt, '')), 'hex'))
+                WHEN leaf.sent IS NOT NULL THEN jsonb_build_object('sent', encode(leaf.sent, 'hex'))
+                ELSE '{}' END
+            INTO facts FROM plays AS p WHERE p.tenant_id = leaf.tenant_id AND p.play_id = leaf.row_id;
+        WHEN 'reward' THEN
+            SELECT log_facts(r) INTO facts FROM rewards AS r
+            WHERE r.tenant_id = leaf.tenant_id AND r.reward_id = leaf.row_id;
+        WHEN 'terms' THEN
+            SELECT log_facts(t) INTO facts FROM promised_terms AS t
+            WHERE t.tenant_id = leaf.tenant_id AND t.revision_hash = leaf.row_id;
+        WHEN 'draw' THEN
+            SELECT log_facts(d) INTO facts FROM draws AS d
+            WHERE d.tenant_id = leaf.tenant_id AND d.draw_id = leaf.row_id;
+        WHEN 'adjustment' THEN
+            SELECT log_facts(l) INTO facts FROM ledger_entries AS l
+            WHERE l.tenant_id = leaf.tenant_id AND l.entry_id = leaf.row_id AND l.reason = 'adjustment';
+        WHEN 'audit' THEN
+            SELECT log_facts(a) INTO facts FROM audit_entries AS a
+            WHERE a.tenant_id = leaf.tenant_id AND a.entry_id = leaf.row_id;
+        ELSE facts := jsonb_build_object('kind', leaf.kind, 'id', leaf.row_id);
+    END CASE;
+    RETURN log_entry(facts);
+END $$;
+
+-- Where a walk over rows of several kinds (keys of kind and id, the kinds in order) continues within a kind: after this id.
+-- NULL: past the kind.
+CREATE FUNCTION walk_after(key text, kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    CASE WHEN starts_with(key, kind || ' ') THEN substr(key, length(kind) + 2)
+         WHEN key COLLATE "C" < kind COLLATE "C" THEN '' END;
+
+-- The hash of a leaf, and of the tree over consecutive hashes (RFC 6962).
+CREATE FUNCTION log_leaf_hash(entry bytea) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN sha256('\x00' || entry);
+CREATE FUNCTION log_root(hashes bytea[]) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    WHILE cardinality(hashes) > 1 LOOP
+        hashes := ARRAY(
+            SELECT coalesce(sha256('\x01' || hashes[n] || hashes[n + 1]), hashes[n])
+            FROM generate_series(1, cardinality(hashes), 2) AS n ORDER BY n);
+    END LOOP;
+    RETURN hashes[1];
+END $$;
+
+-- Hashes `first` to before `last` of a level (0, 8, 16 ...) of a tenant's tree.
+CREATE FUNCTION log_hashes(tenant text, of_level integer, first bigint, last bigint) RETURNS bytea[] LANGUAGE sql STABLE AS $$
+    SELECT CASE of_level
+        WHEN 0 THEN ARRAY(SELECT hash FROM log_leaves
+                          WHERE tenant_id = tenant AND leaf_index >= first AND leaf_index < last ORDER BY leaf_index)
+        ELSE ARRAY(SELECT hash FROM log_nodes
+                   WHERE tenant_id = tenant AND level = of_level AND number >= first AND number < last ORDER BY number)
+    END
+$$;
+
+-- The root of the tree of this size, from the hashes of its rightmost tiles.
+CREATE FUNCTION log_root(tenant text, size bigint) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    level integer := 0;
+    root  bytea;
+BEGIN
+    WHILE size >> level > 0 LOOP
+        root := log_root(array_remove(
+            log_hashes(tenant, level, size >> level >> 8 << 8, size >> level) || root, NULL));
+        level := level + 8;
+    END LOOP;
+    RETURN root;
+END $$;
 
 -- ---------------------------------------------------------------- one commit's changes
 

@@ -33,7 +33,7 @@ from runtime.http.admission.rates import Policy
 from runtime.http.auth.identity import OF_STAFF, Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
-from runtime.http.feeds import exports, live
+from runtime.http.feeds import exports, live, log_tiles
 from runtime.http.login.api_tokens import Marks, check_creation
 from runtime.http.login.staff import IDENTITY, OF_ROLES, StaffSessions
 from runtime.http.views import edge_view
@@ -50,6 +50,8 @@ LOG_OUT: Final = f"{PREFIX}/auth/logout"
 EXPORT: Final = f"{PREFIX}/exports/{{name}}"
 
 LIVE: Final = f"{PREFIX}/live"
+
+LOG: Final = f"{PREFIX}/log"
 
 OWN: Final = {"ExportRows": STAFF, "WatchLive": STAFF}
 """The edge's own operations that GET /admin/me lists, with their roles."""
@@ -77,6 +79,9 @@ def mount(app: web.Application, edge: Edge) -> None:
     live_feed = live.Live(edge, partial(_scope, edge))
     app.on_shutdown.append(live_feed.close)
     add("GET", LIVE, OWN["WatchLive"], live_feed.answer)
+    log_scope = _log_scope(edge)
+    add("GET", LOG + log_tiles.CHECKPOINT, STAFF, log_tiles.checkpoint_handler(edge, log_scope))
+    add("GET", LOG + log_tiles.TILE, STAFF, log_tiles.tile_handler(edge, log_scope, entries=True))
     add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
     add("POST", LOG_OUT, STAFF_OR_PLATFORM, staff.log_out)
 
@@ -238,6 +243,13 @@ def _tag(reply: Any, tagged: str) -> dict[str, str]:
 
 def _scope(edge: Edge, request: web.Request) -> m.Scope:
     return edge.scope(request, request[IDENTITY])
+
+
+def _log_scope(edge: Edge) -> log_tiles.Scoped:
+    async def scope(request: web.Request) -> m.Scope:
+        return _scope(edge, request)
+
+    return scope
 
 
 _EXTRA: Final = frozenset({"scope", "id", "update_mask", "warnings", "shift_days"})

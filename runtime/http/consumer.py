@@ -27,7 +27,7 @@ from runtime.http.auth.identity import Identity, not_staff, require_player, toke
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, Read, body_of, reader
 from runtime.http.envelope import extra_headers, ok
-from runtime.http.feeds import draw_file
+from runtime.http.feeds import draw_file, log_tiles
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse
@@ -49,6 +49,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 DRAW_FILE: Final = f"{API}/draws/{{id}}/file"
+LOG: Final = f"{API}/log/{{tenant}}"
 
 
 def mount(app: web.Application, edge: Edge) -> None:
@@ -59,6 +60,9 @@ def mount(app: web.Application, edge: Edge) -> None:
         kind = WithheldRoute if withheld(edge, consumer) and not consumer.withholds else _KINDS[consumer.policy]
         app.router.add_route(operation.verb, API + operation.path, kind(edge, operation, consumer).serve)
     app.router.add_get(DRAW_FILE, draw_file.handler(edge))
+    scope = log_tiles.of_tenant(edge)
+    app.router.add_get(LOG + log_tiles.CHECKPOINT, log_tiles.checkpoint_handler(edge, scope))
+    app.router.add_get(LOG + log_tiles.TILE, log_tiles.tile_handler(edge, scope, entries=False))
 
 
 def withheld(edge: Edge, consumer: Consumer) -> bool:

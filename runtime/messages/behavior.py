@@ -170,6 +170,9 @@ REQUIRED: dict[str, frozenset[str]] = {
     "ListRedemptionsRequest": frozenset(["scope"]),
     "PreviewMessageRequest": frozenset(["scope", "template"]),
     "UnsubscribeRequest": frozenset(["scope", "player_id", "kind", "token"]),
+    "GetLogRequest": frozenset(["scope"]),
+    "ReadLogCheckpointRequest": frozenset(["scope"]),
+    "ReadLogTileRequest": frozenset(["scope"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -193,6 +196,7 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Draw": frozenset(["id", "tickets_root", "ticket_count", "holder_count", "result_hash", "closed_at", "drawn_at", "confirmed_at", "created_at", "updated_at"]),
     "Asset": frozenset(["id"]),
     "Pack": frozenset(["id", "codes", "free", "used", "withdrawn", "receipts", "secret", "secret_set", "created_at", "updated_at"]),
+    "Log": frozenset(["origin", "keys", "size", "checkpoint_size", "checkpoint_at", "note"]),
 }
 
 LINES: dict[str, frozenset[str]] = {
@@ -573,4 +577,8 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "Unsubscribe": ("MessageService", "UnsubscribeRequest", "UnsubscribeReply"),
     "PreviewMessage": ("MessageService", "PreviewMessageRequest", "PreviewMessageReply"),
     "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
+    "GetLog": ("LogService", "GetLogRequest", "LogReply"),
+    "ReadLogCheckpoint": ("LogService", "ReadLogCheckpointRequest", "ReadLogCheckpointReply"),
+    "ReadLogTile": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),
+    "ReadLogEntries": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),
 }

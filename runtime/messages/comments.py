@@ -1301,5 +1301,14 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "UnsubscribeRequest": {
         "kind": "The kind of message that is not sent to the player any longer."
+    },
+    "Log": {
+        "origin": "Names the log in checkpoints.",
+        "keys": "Verifier keys of checkpoints, in the format of C2SP signed-note.",
+        "size": "Entries.",
+        "note": "The newest signed checkpoint."
+    },
+    "ReadLogTileReply": {
+        "content": "The bytes in base64."
     }
 }

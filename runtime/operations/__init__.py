@@ -25,6 +25,7 @@ from runtime.operations import (
     games,
     integrations,
     leaderboards,
+    log,
     packs,
     play_receipts,
     players,
@@ -69,6 +70,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *APPROVALS,
     *conservation.ROWS,
     *reporting.ROWS,
+    *log.ROWS,
 )
 
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}

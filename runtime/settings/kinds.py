@@ -45,6 +45,17 @@ def text() -> Kind:
     return Kind("text", str)
 
 
+def name() -> Kind:
+    """A host name, with a path or without; empty: none."""
+
+    def parse(value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9._:/-]{0,200}", value):
+            raise ValueError("must be a name such as promo.example.com: letters, digits and . _ : / -")
+        return value
+
+    return Kind("name", parse)
+
+
 def choice(*options: str) -> Kind:
     """One of these words."""
 

@@ -13,6 +13,7 @@ from runtime.settings.kinds import (
     flag,
     integer,
     keys,
+    name,
     number,
     postgres,
     public_key,
@@ -96,4 +97,12 @@ class StoreSettings:
     )
     session_ttl_seconds: int = setting(
         integer(1, 86400, "seconds"), "900", "How long a session can be played after its start."
+    )
+
+    # Log
+    merkle_log: str = setting(
+        name(),
+        "",
+        "The installation's name in the Merkle logs of its tenants, such as its host name. Do not change it later."
+        " Empty: no logs.",
     )

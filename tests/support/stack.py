@@ -17,6 +17,7 @@ from runtime.app import Running, running
 from runtime.operations import API
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
+from runtime.operations.log import appending
 from runtime.operations.reporting import views
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
@@ -193,6 +194,7 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
             pace.setattr(analytics, "EVERY_SECONDS", counting_seconds)
             pace.setattr(starts, "EVERY_SECONDS", counting_seconds)
             pace.setattr(views, "EVERY_SECONDS", counting_seconds)
+            pace.setattr(appending, "EVERY_SECONDS", counting_seconds)
             pace.setattr(thresholds, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))

@@ -50,6 +50,10 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "List, show and finalize leaderboards; rebuild rankings.",
         "List and show leaderboards and their standings; finalize them; rebuild rankings.",
     ),
+    "log": (
+        "Show the tenant's Merkle log; watch another party's.",
+        "Show the tenant's Merkle log; check as a witness that a log is only ever appended to.",
+    ),
     "merchants": ("List, show, create, rename and suspend merchants.", ""),
     "packs": (
         "Manage packs of codes that players enter.",

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from runtime import messages as m
 from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
-from runtime.http.consumer import DRAW_FILE
+from runtime.http.admin import LOG as ADMIN_LOG
+from runtime.http.consumer import DRAW_FILE, LOG
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import (
     Document,
@@ -21,6 +22,7 @@ from runtime.http.docs.document import (
 )
 from runtime.http.docs.schemas import Schema, ref
 from runtime.http.feeds.downloads import JSON_LINES
+from runtime.http.feeds.log_tiles import CHECKPOINT
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
@@ -179,6 +181,42 @@ def add_draw_file(document: Document) -> None:
         },
     }
     document.add(Path(DRAW_FILE, "GET"), "GET", described)
+
+
+def add_log(document: Document) -> None:
+    """The edges' own routes: the log (runtime/http/feeds/log_tiles.py)."""
+    admin = document.surface == "admin"
+    base = ADMIN_LOG if admin else LOG
+    note = "promo.example.com/log/tenant_01k0\n1024\nCsUYapGGPo4dkMgIAUqom/Xajj7...\n\n\u2014 promo... Az3g...\n"
+    raw: dict[str, Any] = {
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}, "example": "..."}
+    }
+    text: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}, "example": note}}
+    every: tuple[str, ...] = (*refusals.ALWAYS, *refusals.OF_EDGES, "UNKNOWN_TENANT")
+    every += (*refusals.TOKENS, "TOKEN_MISSING", "ROLE_REQUIRED", "FORBIDDEN") if admin else ()
+    described = {
+        CHECKPOINT: (
+            *("GetLogCheckpoint", "Get the log's signed checkpoint", text, "UNKNOWN_LOG"),
+            "The newest checkpoint of the tenant's Merkle log, as a signed note (C2SP tlog-checkpoint).",
+        ),
+        "/tile/{path}": (
+            *("GetLogTile", "Get a tile of the log", raw, "UNKNOWN_TILE"),
+            "`path` is `L/N` or, for a partial tile, `L/N.p/W` (C2SP tlog-tiles)."
+            + (" `entries/N` is a bundle of entries, made of the rows as they are now." if admin else ""),
+        ),
+    }
+    for below, (name, summary, content, unknown, description) in described.items():
+        parameters = [path_parameter(one) for one in ("tenant", "path") if f"{{{one}}}" in base + below]
+        operation = {
+            "operationId": name,
+            "tags": [document.tag("Log")],
+            "summary": summary,
+            "description": description,
+            "parameters": parameters,
+            "security": document.tokens() if admin else [],
+            "responses": {"200": {"description": "OK", "content": content}, **document.refusals([*every, unknown])},
+        }
+        document.add(Path(base + below, "GET"), "GET", operation)
 
 
 def add_live(document: Document) -> None:

@@ -66,6 +66,8 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
         extra_routes.add_live(made)
         extra_routes.add_log_out(made)
         extra_routes.add_sign_in(made)
+    if surface != "core":
+        extra_routes.add_log(made)
     extra_routes.add_health(made)
     return made.build(_links(served, wrapped=surface == "core"))
 

@@ -1,8 +1,8 @@
 """Erasure: deletes a player's personal data, and retains plays, winnings and payments under the id.
 
 Deleted: name, picture, language, attributes, contacts and their login codes, logins, free input of plays (client
-seeds, payloads, idempotency keys), entries, claim answers, receivers' responses, and the name on finalized
-leaderboards.
+seeds, payloads, idempotency keys, the salts of its hashes in the log), entries, claim answers, receivers' responses,
+and the name on finalized leaderboards.
 Retained: plays, rewards, balances and ledgers. They are the tenant's books, and the id no longer leads to a person. A
 play cannot be replayed any more if its rule reads the erased payload.
 
@@ -86,6 +86,8 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
         while (count := await engine.database.execute(_SQL["plays"], tenant_id, player_ids, PLAYS)) == PLAYS:
             erased += count
         erased += count
+        while await engine.database.execute(_SQL["salts"], tenant_id, player_ids, PLAYS) == PLAYS:
+            pass
         is_idle = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, player_ids, idle))
         if not is_idle:
             return False
@@ -142,6 +144,8 @@ async def _erase_rest(
     for name in (*_OF_PLAYS, *_OF_REWARDS):
         await connection.execute(_SQL[name], tenant_id, player_ids)
     await _forget_in_events(connection, tenant_id, player_ids)
+    await connection.execute(_SQL["log"], tenant_id)
+    await connection.execute(_SQL["salts"], tenant_id, player_ids, 10 * PLAYS)
     await audit.record(connection, tenant_id, "player.erase", player_id, after={**audit_facts, "sessions": ended})
     return True
 

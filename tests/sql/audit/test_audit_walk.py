@@ -9,6 +9,7 @@ from runtime.operations.conservation.checks import CHECKS
 from tests.sql.audit import test_conserved_player_rows as of_players
 from tests.sql.audit import test_conserved_reward_rows as of_rewards
 from tests.sql.audit import test_conserved_rows as of_things
+from tests.sql.audit.test_conserved_log import LOG
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import HANG_SECONDS
@@ -97,7 +98,7 @@ async def test_changed_keys_are_of_a_half_open_interval(connection: asyncpg.Conn
 
 
 def test_every_check_has_rows_that_break_it_and_says_what_must_hold() -> None:
-    tables = (of_things.PLAYS, of_things.PRIZES, of_things.BOARDS, of_players.WALLETS, of_rewards.REWARDS)
+    tables = (of_things.PLAYS, of_things.PRIZES, of_things.BOARDS, of_players.WALLETS, of_rewards.REWARDS, LOG)
     assert sorted(name for table in (*tables, of_rewards.MERGED) for name in table) == sorted(CHECKS)
     for check in CHECKS.values():
         assert check.holds[0].isupper() and check.holds.endswith(".") and len(check.holds) > 20, check.name

@@ -134,6 +134,7 @@ __all__ = (
     "GetLeaderboardRequest",
     "GetLiveReply",
     "GetLiveRequest",
+    "GetLogRequest",
     "GetPackRequest",
     "GetPlayReceiptRequest",
     "GetPlayerRequest",
@@ -248,6 +249,8 @@ __all__ = (
     "ListViolationsRequest",
     "ListWinnersReply",
     "ListWinnersRequest",
+    "Log",
+    "LogReply",
     "LoginReply",
     "LowPrize",
     "MakeTestPlaysRequest",
@@ -319,6 +322,10 @@ __all__ = (
     "ReadDrawFileRequest",
     "ReadExportReply",
     "ReadExportRequest",
+    "ReadLogCheckpointReply",
+    "ReadLogCheckpointRequest",
+    "ReadLogTileReply",
+    "ReadLogTileRequest",
     "RecordRefusalRequest",
     "RecordSignInRequest",
     "RecordViewReply",
@@ -4720,6 +4727,14 @@ default_message_pool.register_message("game.v1", "GetLiveRequest", GetLiveReques
 
 
 @dataclass(eq=False, repr=False)
+class GetLogRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "GetLogRequest", GetLogRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GetPackRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -6510,6 +6525,42 @@ default_message_pool.register_message("game.v1", "ListWinnersRequest", ListWinne
 
 
 @dataclass(eq=False, repr=False)
+class Log(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- the log
+
+    The Merkle log of a tenant. `checkpoint_size` and `checkpoint_at` are 0 before the first checkpoint.
+    """
+
+    origin: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Names the log in checkpoints.
+    """
+
+    keys: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Verifier keys of checkpoints, in the format of C2SP signed-note.
+    """
+
+    size: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    Entries.
+    """
+
+    checkpoint_size: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    checkpoint_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    note: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The newest signed checkpoint.
+    """
+
+
+default_message_pool.register_message("game.v1", "Log", Log)
+
+
+@dataclass(eq=False, repr=False)
 class LoginReply(betterproto2.Message):
     player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -6522,6 +6573,14 @@ class LoginReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "LoginReply", LoginReply)
+
+
+@dataclass(eq=False, repr=False)
+class LogReply(betterproto2.Message):
+    log: "Log | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "LogReply", LogReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -8219,6 +8278,51 @@ class ReadExportRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ReadExportRequest", ReadExportRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ReadLogCheckpointReply(betterproto2.Message):
+    note: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ReadLogCheckpointReply", ReadLogCheckpointReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReadLogCheckpointRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ReadLogCheckpointRequest", ReadLogCheckpointRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ReadLogTileReply(betterproto2.Message):
+    content: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The bytes in base64.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadLogTileReply", ReadLogTileReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReadLogTileRequest(betterproto2.Message):
+    """
+    A tile of the log (C2SP tlog-tiles): `width` hashes from hash number * 256 on.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    level: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+
+    number: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    width: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ReadLogTileRequest", ReadLogTileRequest)
 
 
 @dataclass(eq=False, repr=False)

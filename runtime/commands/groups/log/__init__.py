@@ -1,0 +1,107 @@
+"""`tombola log`: the Merkle log. `witness` checks that a log is only appended to; the others follow from the rows."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import aiohttp
+from cyclopts import Parameter
+
+from runtime.commands.builder import app_of
+from runtime.commands.connection import EXIT_UNREACHABLE
+from runtime.commands.environment import EXIT_USE
+from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
+from runtime.rules.log.notes import VerifierKey
+
+EXIT_REFUTED: Final = 1
+
+BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
+
+app = app_of("log")
+
+
+class _Unreachable(Exception):
+    """The log cannot be read. The message says why."""
+
+
+@app.command
+def witness(
+    url: str,
+    *,
+    state: Path,
+    key: tuple[str, ...] = (),
+    token: Annotated[str, Parameter(env_var="TOMBOLA_TOKEN", show_default=False)] = "",
+    all_entries: Annotated[bool, Parameter(name="--all", negative=())] = False,
+) -> None:
+    """Check that a log was only appended to since the last visit, and remember its checkpoint.
+
+    With a token, also check that the rows are still those that were logged. Exits with 1 if the log or a row was
+    changed. A changed log leaves the state as it was; a changed row is named at each visit.
+
+    Parameters
+    ----------
+    url
+        The log: https://promo.example.com/api/v1/log/TENANT, or with a token
+        https://admin.example.com/api/v1/admin/log.
+    state
+        The file that remembers the last checkpoint.
+    key
+        A verifier key of the log, from its operator (`tombola log status`). Required at the first visit; later adds
+        the key.
+    token
+        A staff token of the tenant. Without one, entries are not checked.
+    all_entries
+        Check every entry, not only those since the last visit.
+    """
+    try:
+        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries))
+    except Distrusted as error:
+        print(f"FAILED {error}", file=sys.stderr)
+        sys.exit(EXIT_REFUTED)
+    except (ValueError, OSError) as error:
+        print(f"tombola log witness: {error}", file=sys.stderr)
+        sys.exit(EXIT_USE)
+    except (_Unreachable, aiohttp.ClientError, TimeoutError) as error:
+        print(f"tombola log witness: {url}: {error or type(error).__name__}", file=sys.stderr)
+        sys.exit(EXIT_UNREACHABLE)
+    if problems:
+        sys.exit(EXIT_REFUTED)
+
+
+async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whole: bool) -> int:
+    """Visits the log. Returns the number of problems with its entries."""
+    known = State.load(file) or State(keys=[])
+    known.keys += [key for key in (str(VerifierKey.parse(key)) for key in keys) if key not in known.keys]
+    if not known.keys:
+        raise ValueError("the first visit needs --key, a verifier key of the log")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:
+
+        async def fetch(path: str) -> bytes:
+            async with http.get(f"{url}/{path}", allow_redirects=False) as answer:
+                if answer.status != 200:
+                    raise _Unreachable(f"{path}: HTTP {answer.status}")
+                body = bytearray()
+                async for piece in answer.content.iter_any():
+                    body += piece
+                    if len(body) > BODY_BYTES_MAX:
+                        raise Distrusted(f"{path} is larger than any tile")
+                return bytes(body)
+
+        before = known.size
+        checkpoint = await visit(known, fetch)
+        print(f"ok     {checkpoint.origin}: {checkpoint.size} entries, {checkpoint.size - before} of them new")
+        problems = 0
+        if token:
+            async for problem in read_entries(known, fetch, whole=whole):
+                problems += 1
+                print(f"FAILED {problem}")
+            if not problems:
+                print("ok     each entry is that of its row")
+    known.store(file)
+    return problems

@@ -1,0 +1,180 @@
+"""A witness of a log: remembers the last checkpoint, and accepts a new one only if the log was appended to.
+
+It trusts only the keys in its state. With entries it also notices changed rows: an entry bundle is made of the rows as
+they are now, so a changed row does not hash to its leaf. Each hash that it uses is one that leads to a signed root.
+Memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from runtime.rules.log.entries import read_bundle, read_entry
+from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, verify_checkpoint
+from runtime.rules.log.tiles import TILE_WIDTH, Tile, read_node, tiles_of, width_at
+from runtime.rules.log.tree import (
+    HASH_BYTES,
+    MerkleTree,
+    Node,
+    consistency_ranges,
+    hash_leaf,
+    hash_range,
+    nodes,
+    verify_consistency,
+)
+
+AT_ONCE: Final = 4
+"""Tiles fetched at a time."""
+
+BACKDATED_MICROSECONDS: Final = 60_000_000
+"""How much earlier than the last mark a row may be: transactions that ran while the mark was made."""
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""Fetches a path below the log's URL."""
+
+
+class Distrusted(Exception):
+    """The log is not what it was, or its signature is wrong. The message says what."""
+
+
+@dataclass
+class State:
+    """What a witness remembers. mark: the time of the last mark that it read."""
+
+    keys: list[str]
+    size: int = 0
+    frontier: list[str] = field(default_factory=list)
+    note: str = ""
+    read: int = 0
+    mark: int = 0
+
+    @classmethod
+    def load(cls, file: Path) -> State | None:
+        """The state in the file; None if there is none yet. ValueError if it is damaged."""
+        try:
+            return cls(**json.loads(file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except TypeError as error:
+            raise ValueError(f"{file} is not the state of a witness") from error
+
+    def store(self, file: Path) -> None:
+        """Replaces the file, so that an interruption leaves the old state or the new one."""
+        new = file.with_name(f"{file.name}.new")
+        with new.open("w", encoding="utf-8") as stream:
+            json.dump(vars(self), stream, indent=1)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(file)
+
+    @property
+    def tree(self) -> MerkleTree:
+        return MerkleTree(self.size, map(bytes.fromhex, self.frontier))
+
+    @property
+    def verifiers(self) -> list[VerifierKey]:
+        return [VerifierKey.parse(key) for key in self.keys]
+
+
+async def visit(state: State, fetch: Fetch) -> Checkpoint:
+    """Verifies the newest checkpoint against the state, which it advances. Raises Distrusted."""
+    note = (await fetch("checkpoint")).decode()
+    try:
+        new = verify_checkpoint(note, state.verifiers)
+    except BadNote as error:
+        raise Distrusted(str(error)) from error
+    old = state.tree
+    if new.origin != state.verifiers[0].name:
+        raise Distrusted(f"the checkpoint is of another log, {new.origin}")
+    if new.size < old.size:
+        raise Distrusted(f"the log has shrunk from {old.size} entries to {new.size}: entries were removed")
+    # Both proofs are of hashes that may be forged: the roots decide whether they are genuine.
+    ranges = consistency_ranges(old.size, new.size)
+    frontier = nodes(0, new.size)
+    tiles = await _tiles([node for one in ranges for node in nodes(*one)] + frontier, new.size, fetch)
+    proof = [hash_range(start, end, lambda node: read_node(node, tiles)) for start, end in ranges]
+    if not verify_consistency(old.size, new.size, old.digest(), new.root, proof):
+        raise Distrusted(f"the log does not begin with the {old.size} entries seen before: its past was changed")
+    tree = MerkleTree(new.size, [read_node(node, tiles) for node in frontier])
+    if tree.digest() != new.root:
+        raise Distrusted("the log's tiles do not lead to its signed root")
+    state.size, state.frontier, state.note = new.size, [one.hex() for one in tree.frontier], note
+    return new
+
+
+async def _tiles(needed: list[Node], size: int, fetch: Fetch) -> dict[tuple[int, int], bytes]:
+    found = {}
+    for tile in tiles_of(needed, size):
+        found[tile.level, tile.number] = await _tile(tile, fetch)
+    return found
+
+
+async def _tile(tile: Tile, fetch: Fetch) -> bytes:
+    held = await fetch(tile.path)
+    if len(held) != tile.width * HASH_BYTES:
+        raise Distrusted(f"{tile.path} has {len(held)} bytes in place of {tile.width * HASH_BYTES}")
+    return held
+
+
+async def read_entries(state: State, fetch: Fetch, *, whole: bool = False) -> AsyncIterator[str]:
+    """Checks the entries since the last visit (whole: all), and yields each problem. Without any, advances the state.
+
+    The leaves are hashed again up to the signed root, so they are those that were signed.
+    """
+    size, began, sound = state.size, 0 if whole else state.read, True
+    tree, mark = MerkleTree(), 0 if whole else state.mark
+    at = began // TILE_WIDTH * TILE_WIDTH
+    if at:  # The tree up to there, from tiles; wrong ones do not lead to the signed root below.
+        frontier = nodes(0, at)
+        tiles = await _tiles(frontier, size, fetch)
+        tree = MerkleTree(at, [read_node(node, tiles) for node in frontier])
+    while at < size:
+        starts = range(at, min(size, at + AT_ONCE * TILE_WIDTH), TILE_WIDTH)
+        pairs = await asyncio.gather(*(_leaves(start // TILE_WIDTH, size, fetch) for start in starts))
+        for leaves, entries in pairs:
+            for leaf, entry in zip(leaves, entries, strict=True):
+                tree.add_hash(leaf)
+                index, facts = tree.size - 1, read_entry(entry)
+                if index < began:
+                    continue
+                if problem := _problem(index, leaf, entry, facts, mark):
+                    sound = False
+                    yield problem
+                elif facts["kind"] == "mark":
+                    mark = int(facts["id"].split()[0])
+        at = starts[-1] + TILE_WIDTH
+    if tree.digest() != state.tree.digest():
+        raise Distrusted("the log's tiles do not lead to its signed root")
+    if sound:
+        state.read, state.mark = size, mark
+
+
+async def _leaves(number: int, size: int, fetch: Fetch) -> tuple[Iterator[bytes], list[bytes]]:
+    """The leaf hashes of a tile, and the entries."""
+    width = width_at(0, number, size)
+    held = await _tile(Tile(0, number, width), fetch)
+    bundle = Tile(0, number, width, entries=True)
+    try:
+        entries = list(read_bundle(await fetch(bundle.path)))
+    except ValueError as error:
+        raise Distrusted(f"{bundle.path}: {error}") from error
+    if len(entries) != width:
+        raise Distrusted(f"{bundle.path} has {len(entries)} entries in place of {width}")
+    return (held[i : i + HASH_BYTES] for i in range(0, len(held), HASH_BYTES)), entries
+
+
+def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark: int) -> str:
+    """What is wrong with an entry; "": nothing."""
+    name = f"entry {index}: {facts.get('kind', 'unreadable')} {facts.get('id', '')}".rstrip()
+    if hash_leaf(entry) != leaf:
+        return f"{name} was removed" if facts.keys() == {"id", "kind"} else f"{name} was changed"
+    if facts["kind"] == "mark":
+        at = int(facts["id"].split()[0])
+        return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
+    return f"{name} is back-dated" if facts["at"] < mark - BACKDATED_MICROSECONDS else ""

@@ -1,0 +1,86 @@
+"""Serves a tenant's log in the format of C2SP tlog-tiles.
+
+    GET /log/{tenant}/checkpoint             the newest signed checkpoint; for anyone
+    GET /log/{tenant}/tile/{L}/{N}[.p/{W}]   the hashes of a tile; for anyone
+    GET /admin/log/checkpoint, /admin/log/tile/...           the same for staff
+    GET /admin/log/tile/entries/{N}[.p/{W}]  an entry bundle; for staff
+
+A tile never changes, so caches may keep it. Entry bundles are made of the rows as they are now.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.errors import Fault, Status, unknown
+from runtime.http.edge import Edge
+from runtime.http.envelope import Handler
+from runtime.http.pages.files import FOREVER
+from runtime.operations.log import READ_LOG_CHECKPOINT, READ_LOG_ENTRIES, READ_LOG_TILE
+from runtime.rules.log.tiles import parse_tile
+from runtime.wire import codec
+
+CHECKPOINT: Final = "/checkpoint"
+TILE: Final = "/tile/{path:.+}"
+
+SECONDS: Final = 5
+"""How long a cache may keep a checkpoint."""
+
+Scoped = Callable[[web.Request], Awaitable[m.Scope]]
+
+
+def of_tenant(edge: Edge) -> Scoped:
+    """The scope of a public request: the tenant in its path. NOT_FOUND UNKNOWN_TENANT."""
+
+    async def scope(request: web.Request) -> m.Scope:
+        tenant_id = codec.path_text("tenant", request.match_info["tenant"])
+        await edge.tenants.check(tenant_id, request)
+        return m.Scope(tenant_id=tenant_id)
+
+    return scope
+
+
+def checkpoint_handler(edge: Edge, scope: Scoped) -> Handler:
+    """The handler of checkpoints. NOT_FOUND UNKNOWN_LOG before the first."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        owner = await scope(request)
+        message = m.ReadLogCheckpointRequest(scope=owner)
+        reply: m.ReadLogCheckpointReply = await edge.caller.call(READ_LOG_CHECKPOINT, message)
+        if not reply.note:
+            raise unknown("log", owner.tenant_id)
+        return _response(reply.note.encode(), "text/plain; charset=utf-8", f"public, max-age={SECONDS}")
+
+    return answer
+
+
+def tile_handler(edge: Edge, scope: Scoped, *, entries: bool) -> Handler:
+    """The handler of tiles. entries: and of entry bundles. NOT_FOUND UNKNOWN_TILE beyond the end of the log."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        path = codec.path_text("path", request.match_info["path"])
+        tile = parse_tile(path)
+        if tile is None or (tile.entries and not entries):
+            raise unknown("tile", path)
+        owner = await scope(request)
+        if tile.entries and owner.merchant_id:
+            raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "entries are for the tenant's own staff")
+        message = m.ReadLogTileRequest(scope=owner, level=tile.level, number=tile.number, width=tile.width)
+        operation = READ_LOG_ENTRIES if tile.entries else READ_LOG_TILE
+        reply: m.ReadLogTileReply = await edge.caller.call(operation, message)
+        if not reply.content:
+            raise unknown("tile", path)
+        caching = "no-store" if tile.entries else FOREVER
+        return _response(base64.b64decode(reply.content), "application/octet-stream", caching)
+
+    return answer
+
+
+def _response(body: bytes, content_type: str, caching: str) -> web.Response:
+    headers = {"Content-Type": content_type, "Cache-Control": caching, "X-Content-Type-Options": "nosniff"}
+    return web.Response(body=body, headers=headers)

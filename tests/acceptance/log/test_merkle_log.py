@@ -1,0 +1,240 @@
+"""The Merkle log: what enters it, who notices a change, and what a witness refuses."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
+from runtime.operations.log import appending
+from runtime.rules.log import entries
+from tests.support.guests import guest_who_played, log_in
+from tests.support.invariants import broken_of, everything
+from tests.support.resources import make_campaign
+from tests.support.stack import Stack
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World
+
+pytestmark = pytest.mark.settings(merkle_log="promo.example.com")
+
+UNGUARDED: Final = "SET LOCAL session_replication_role = 'replica'; "
+"""As the database's operator may do: without triggers."""
+
+
+@pytest.fixture
+async def world(stack: Stack) -> AsyncIterator[World]:
+    """A tenant with a row of each kind."""
+    world = World(stack, (await make_campaign(stack))["id"])
+    coins = await world.game(COLLECTION, COINS)
+    wheel = await world.wheel(await world.prize())
+    for game, player in ((coins, "ann"), *((wheel, player) for player in ("ann", "bob", "cas", "dan", "eve"))):
+        assert (await world.round(game, player, client_seed="clover")).code == "OK"
+    about = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "coin", "amount": 5}
+    assert (await stack.core("POST", "/wallet/adjustments", about)).code == "OK"
+    yield world
+
+
+async def tamper(stack: Stack, statement: str, *args: Any) -> None:
+    async with stack.database.connection() as connection, connection.transaction():
+        await connection.execute(UNGUARDED)
+        assert await connection.fetch(f"{statement} RETURNING 1", stack.tenant_id, *args)
+
+
+async def append(stack: Stack) -> None:
+    """Appends until every row of now has a leaf: a transaction that runs may hold the watermark back."""
+    rows = await stack.database.fetchval("SELECT now()")
+
+    async def is_settled() -> bool:
+        await appending.append(stack.engine, stack.tenant_id)
+        until = "SELECT logged_until > $2 FROM log_trees WHERE tenant_id = $1 AND size > 0"
+        return bool(await stack.database.fetchval(until, stack.tenant_id, rows)) or not await unlogged(stack)
+
+    await until(is_settled)
+
+
+async def unlogged(stack: Stack) -> list[str]:
+    walk, leaves = "conservation.walk_logged", "SELECT kind || ' ' || row_id AS id FROM log_leaves WHERE tenant_id = $1"
+    rows = await stack.database.fetch(appending.CONSERVATION[walk.partition(".")[2]], stack.tenant_id, "", 1_000)
+    held = {row["id"] for row in await stack.database.fetch(leaves, stack.tenant_id)}
+    return [row["id"] for row in rows if row["id"] not in held]
+
+
+async def fetch(stack: Stack, path: str) -> bytes:
+    headers = {"Authorization": f"Bearer {stack.token('staff', ('designer',))}"}
+    async with stack.http.get(f"{stack.process.admin_url}/api/v1/admin/log/{path}", headers=headers) as answer:
+        assert answer.status == 200, (path, await answer.text())
+        return await answer.read()
+
+
+async def new_witness(stack: Stack) -> State:
+    state = State(keys=(await stack.admin("GET", "/admin/log")).data["keys"])
+    await visit(state, partial(fetch, stack))
+    assert await problems(stack, state) == []
+    return state
+
+
+async def problems(stack: Stack, state: State, *, whole: bool = False) -> list[str]:
+    return [problem async for problem in read_entries(state, partial(fetch, stack), whole=whole)]
+
+
+async def found(stack: Stack) -> set[tuple[str, str]]:
+    """What `tombola audit` finds: the check and the row."""
+    by_check = await broken_of(stack.database, stack.tenant_id, await everything(stack.database, stack.tenant_id))
+    return {
+        (check, row["row_id"] or row["id"])
+        for check, rows in by_check.items()
+        for row in rows
+        if check.startswith(("leaf", "logged", "checkpoint"))
+    }
+
+
+async def test_rows_enter_once_whoever_races_and_dies(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = world.stack
+    monkeypatch.setattr(appending, "BATCH", 1)
+    await stack.database.execute(appending._SQL["create_tree"], stack.tenant_id)
+
+    one_batch = partial(appending.append_batch, stack.engine, stack.tenant_id, (), appending.WINDOW_SECONDS)
+
+    async def has_begun() -> bool:
+        await stack.database.transaction(one_batch)  # And dies before the rest and the checkpoint.
+        return bool(
+            await stack.database.fetchval("SELECT max(size) FROM log_trees WHERE tenant_id = $1", stack.tenant_id)
+        )
+
+    await until(has_begun)
+    await asyncio.gather(*(append(stack) for _ in range(4)))
+    assert await unlogged(stack) == []
+    rows = await stack.database.fetch(
+        "SELECT leaf_index, kind, row_id, hash FROM log_leaves WHERE tenant_id = $1 ORDER BY leaf_index",
+        stack.tenant_id,
+    )
+    assert [row["leaf_index"] for row in rows] == [*range(len(rows))]
+    assert {row["kind"] for row in rows} == {"terms", "play", "reward", "adjustment", "audit", "mark"}
+    state = await new_witness(stack)
+    [bundle] = [entries.read_bundle(await fetch(stack, f"tile/entries/000.p/{state.size}"))]
+    assert [hashlib.sha256(b"\0" + entry).digest() for entry in bundle] == [row["hash"] for row in rows[: state.size]]
+    assert await found(stack) == set()
+
+
+async def test_public_log_has_no_entries(world: World) -> None:
+    stack = world.stack
+    await append(stack)
+    base = f"{stack.process.consumer_url}/api/v1/log/{stack.tenant_id}"
+    async with stack.http.get(f"{base}/checkpoint") as answer:
+        size = int((await answer.text()).split("\n")[1])
+    for path, http in (
+        ("tile/0/000", 404),
+        (f"tile/0/000.p/{size}", 200),
+        ("tile/entries/000.p/1", 404),
+        ("tile/0", 404),
+    ):
+        async with stack.http.get(f"{base}/{path}") as answer:
+            assert answer.status == http, path
+            assert http != 200 or len(await answer.read()) == 32 * size
+
+
+CHANGES: Final = (
+    ("play", "UPDATE plays SET outcome = '{}' WHERE tenant_id = $1 AND player_id = 'bob'"),
+    ("play", "UPDATE plays SET client_seed = 'other' WHERE tenant_id = $1 AND player_id = 'cas'"),
+    ("play", "UPDATE plays SET client_seed = '' WHERE tenant_id = $1 AND player_id = 'dan'"),
+    ("reward", "UPDATE rewards SET value = value + 1 WHERE tenant_id = $1 AND player_id = 'bob'"),
+    ("adjustment", "UPDATE ledger_entries SET amount = 9 WHERE tenant_id = $1 AND reason = 'adjustment'"),
+    ("audit", "UPDATE audit_entries SET actor = 'eve' WHERE tenant_id = $1 AND action = 'campaign.create'"),
+    ("audit", "DELETE FROM audit_entries WHERE tenant_id = $1 AND action = 'prize.create'"),
+    ("play", "DELETE FROM plays WHERE tenant_id = $1 AND player_id = 'eve'"),
+    (
+        "terms",
+        "UPDATE log_leaves SET row_id = row_id || 'x' WHERE tenant_id = $1 AND kind = 'terms' AND leaf_index < 20",
+    ),
+)
+
+
+async def test_changed_or_removed_row_is_named(world: World) -> None:
+    stack = world.stack
+    await append(stack)
+    state = await new_witness(stack)
+    before: set[str] = set()
+    for kind, change in CHANGES:
+        await tamper(stack, change)
+        named = {of for check, of in await found(stack) if check == "leaf_row"}
+        assert {of.partition(" ")[0] for of in named - before} == {kind}, change
+        removed = change.startswith("DELETE") or kind == "terms"
+        witnessed = {problem.partition(": ")[2] for problem in await problems(stack, state, whole=True)}
+        assert witnessed >= {f"{of} was {'removed' if removed else 'changed'}" for of in named - before}
+        assert len(witnessed) == len(named)
+        before = named
+
+
+async def test_back_dated_row_is_named(world: World) -> None:
+    stack = world.stack
+    await append(stack)
+    state = await new_witness(stack)
+    await tamper(
+        stack,
+        "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+        " won_at) SELECT tenant_id, 'reward_forged', 'eve', prize_id, campaign_id, name, type, value, 1,"
+        " won_at - interval '1 day' FROM rewards WHERE tenant_id = $1 AND player_id = 'bob'",
+    )
+    assert await found(stack) == {("logged_leaf", "reward reward_forged")}
+    forged, after = await appending.sweep(stack.engine, stack.tenant_id, "")
+    assert (forged, after) == (["reward reward_forged"], "")
+
+    async def is_appended() -> bool:
+        return bool(await appending.append(stack.engine, stack.tenant_id, forged))
+
+    await until(is_appended)
+    assert await found(stack) == {("leaf_time", "reward reward_forged")}
+    await visit(state, partial(fetch, stack))
+    [problem] = await problems(stack, state)
+    assert problem.endswith("reward reward_forged is back-dated")
+
+
+async def test_forked_and_shrunk_logs_are_refused(world: World) -> None:
+    stack = world.stack
+    await append(stack)
+    state = await new_witness(stack)
+    tables = ("log_leaves", "log_nodes", "log_checkpoints", "log_trees")
+    kept = {
+        name: await stack.database.fetch(f"SELECT * FROM {name} WHERE tenant_id = $1", stack.tenant_id)
+        for name in tables
+    }
+
+    async def forget() -> None:
+        async with stack.database.connection() as connection, connection.transaction():
+            await connection.execute(UNGUARDED + "".join(f"DELETE FROM {name}; " for name in tables))
+
+    await forget()
+    await stack.database.execute("DELETE FROM rewards WHERE tenant_id = $1", stack.tenant_id)
+    await append(stack)
+    with pytest.raises(Distrusted, match="shrunk"):
+        await visit(state, partial(fetch, stack))
+    for _ in range(3):
+        assert (
+            await stack.admin("POST", "/admin/quests", {"name": "Q", "campaign_id": world.campaign_id})
+        ).code == "OK"
+    await append(stack)
+    with pytest.raises(Distrusted, match="past was changed"):
+        await visit(state, partial(fetch, stack))
+    assert kept["log_leaves"]
+
+
+async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
+    stack = world.stack
+    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+    await append(stack)
+    state = await new_witness(stack)
+    player = await log_in(stack, guest)
+    for erased in ("ann", player):
+        assert (await stack.admin("POST", f"/admin/players/{erased}/erase", {"reason": "asked for"})).http == 200
+    salted = (
+        "SELECT count(*), count(l.salt) FROM log_leaves AS l JOIN plays AS p USING (tenant_id)"
+        " WHERE p.play_id = l.row_id AND p.tenant_id = $1 AND p.client_seed = '' AND l.sent IS NOT NULL"
+    )
+    assert tuple(await stack.database.fetchrow(salted, stack.tenant_id) or ()) == (2, 0)
+    await append(stack)
+    await visit(state, partial(fetch, stack))
+    assert await problems(stack, state, whole=True) == []
+    assert await found(stack) == set()

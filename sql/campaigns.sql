@@ -9,14 +9,14 @@ VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11,
         clock_timestamp())
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, budget, budget_currency, entry, frozen, messages, revision,
+          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, budget, budget_currency, entry, frozen, messages, revision,
+       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -27,7 +27,7 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- $4 the staff's merchant ('': the tenant).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, budget, budget_currency, entry, frozen, messages, revision,
+       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
@@ -48,7 +48,7 @@ UPDATE campaigns SET
 WHERE tenant_id = $1 AND campaign_id = $2 AND $18::integer IN (0, revision)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, budget, budget_currency, entry, frozen, messages, revision,
+          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: stop_counting_entries

@@ -32,6 +32,8 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # The tenant. A catalogue change locks this row, which serializes such changes.
     "tenants",
     "merchants",
+    # Host names, under the lock of the tenant.
+    "hosts",
     # The player. A guest's actions lock the row FOR SHARE; a merge locks it exclusively.
     "players",
     "contacts",

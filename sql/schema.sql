@@ -54,6 +54,16 @@ CREATE TABLE tenants (
 );
 CREATE INDEX tenants_origins ON tenants USING gin (origins);
 
+-- Host names of brands. A row: the operator allows the tenant to use the host. campaign_id: the campaign whose page it
+-- shows; '' none. A host belongs to one tenant and to one campaign.
+CREATE TABLE hosts (
+    tenant_id   text COLLATE "C" NOT NULL,
+    host        text COLLATE "C" NOT NULL,
+    campaign_id ident NOT NULL DEFAULT '',
+    PRIMARY KEY (tenant_id, host)
+);
+CREATE UNIQUE INDEX hosts_host ON hosts (host);
+
 CREATE TABLE merchants (
     tenant_id   text COLLATE "C" NOT NULL,
     merchant_id ident       NOT NULL,
@@ -155,6 +165,10 @@ CREATE TABLE campaigns (
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';
 CREATE INDEX campaigns_with_budget ON campaigns (tenant_id, campaign_id) WHERE budget > 0;
 CREATE INDEX campaigns_with_origins ON campaigns (tenant_id) WHERE origins <> '{}';
+
+-- The host names that show a campaign's page.
+CREATE FUNCTION hosts_of(tenant text, campaign text) RETURNS text[] LANGUAGE sql STABLE
+RETURN ARRAY(SELECT h.host FROM hosts AS h WHERE h.tenant_id = tenant AND h.campaign_id = campaign ORDER BY h.host);
 
 -- The effective status: an active or paused campaign past its end has ended, whatever is stored; a draft has not.
 -- A single expression, so that Postgres inlines it.

@@ -12,11 +12,13 @@ SELECT tenant_id FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
 -- name: insert_tenant
 -- Creates a tenant.
 INSERT INTO tenants (tenant_id, name, status, origins, sender) VALUES ($1, $2, $3, $4, $5)
-RETURNING tenant_id AS id, name, status, origins, sender, unix(created_at) AS created_at
+RETURNING tenant_id AS id, name, status, origins, sender,
+       ARRAY(SELECT h.host FROM hosts AS h WHERE h.tenant_id = tenants.tenant_id ORDER BY h.host) AS hosts, unix(created_at) AS created_at
 
 -- name: list_tenants
 -- Tenants newest first, after $3; with $1 only that one. $2 is a LIKE pattern of the name.
-SELECT tenant_id AS id, name, status, origins, sender, unix(created_at) AS created_at
+SELECT tenant_id AS id, name, status, origins, sender,
+       ARRAY(SELECT h.host FROM hosts AS h WHERE h.tenant_id = tenants.tenant_id ORDER BY h.host) AS hosts, unix(created_at) AS created_at
 FROM tenants
 WHERE ($1 = '' OR tenant_id = $1) AND name ILIKE $2 AND ($3::text IS NULL OR tenant_id < $3)
 ORDER BY tenant_id DESC
@@ -24,12 +26,14 @@ LIMIT $4
 
 -- name: get_tenant
 -- No row: no such tenant.
-SELECT tenant_id AS id, name, status, origins, sender, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
+SELECT tenant_id AS id, name, status, origins, sender,
+       ARRAY(SELECT h.host FROM hosts AS h WHERE h.tenant_id = tenants.tenant_id ORDER BY h.host) AS hosts, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
 
 -- name: update_tenant
 -- Writes a tenant; the caller has locked it.
 UPDATE tenants SET name = $2, status = $3, origins = $4, sender = $5 WHERE tenant_id = $1
-RETURNING tenant_id AS id, name, status, origins, sender, unix(created_at) AS created_at
+RETURNING tenant_id AS id, name, status, origins, sender,
+       ARRAY(SELECT h.host FROM hosts AS h WHERE h.tenant_id = tenants.tenant_id ORDER BY h.host) AS hosts, unix(created_at) AS created_at
 
 -- name: sender
 -- The tenant's sender of mails. No row: no such tenant.

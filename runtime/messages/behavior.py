@@ -99,6 +99,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "UpdateTenantRequest": frozenset(["tenant"]),
     "ListOriginsRequest": frozenset(["scope"]),
     "FindOriginRequest": frozenset(["origin"]),
+    "FindHostRequest": frozenset(["host"]),
     "CreateMerchantRequest": frozenset(["scope", "merchant"]),
     "UpdateMerchantRequest": frozenset(["scope", "merchant"]),
     "ListMerchantsRequest": frozenset(["scope"]),
@@ -230,6 +231,7 @@ ANY_CHARACTERS: dict[str, frozenset[str]] = {
     "ImportCodesRequest": frozenset(["codes"]),
     "VerifyCallbackRequest": frozenset(["webhook_id", "webhook_timestamp", "webhook_signature", "body", "token"]),
     "FindOriginRequest": frozenset(["origin"]),
+    "FindHostRequest": frozenset(["host"]),
     "CreateAssetRequest": frozenset(["content"]),
 }
 
@@ -241,7 +243,7 @@ SIGNED: dict[str, frozenset[str]] = {
 
 MOST: dict[str, dict[str, int]] = {
     "Budget": {"currency": 100},
-    "Campaign": {"name": 200, "timezone": 64, "origins": 128},
+    "Campaign": {"name": 200, "timezone": 64, "origins": 128, "hosts": 253},
     "CreateCampaignRequest": {"idempotency_key": 255},
     "DuplicateCampaignRequest": {"name": 200, "idempotency_key": 255},
     "ImportCampaignRequest": {"into": 128, "idempotency_key": 255},
@@ -300,11 +302,12 @@ MOST: dict[str, dict[str, int]] = {
     "ListTasksRequest": {"contact": 320},
     "RetryTaskRequest": {"idempotency_key": 255},
     "CompleteTaskRequest": {"external_id": 500, "error": 500, "callback_id": 500},
-    "Tenant": {"name": 200, "origins": 128, "database": 32},
+    "Tenant": {"name": 200, "origins": 128, "database": 32, "hosts": 253},
     "TenantSender": {"name": 100, "address": 320, "reply_to": 320, "smtp_url": 1000},
     "Merchant": {"name": 200},
     "CreateTenantRequest": {"idempotency_key": 255},
     "FindOriginRequest": {"origin": 300},
+    "FindHostRequest": {"host": 253},
     "CreateMerchantRequest": {"idempotency_key": 255},
     "ListAuditEntriesRequest": {"action": 200, "q": 200, "player_id": 128},
     "RecordSignInRequest": {"subject": 1000, "sign_in_id": 1000},
@@ -361,7 +364,7 @@ MOST: dict[str, dict[str, int]] = {
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
-    "Campaign": {"origins": 20},
+    "Campaign": {"origins": 20, "hosts": 20},
     "Milestones": {"rungs": 100},
     "Prize": {"claim_fields": 10},
     "PrizeRelease": {"times": 1000, "hours": 50},
@@ -371,7 +374,7 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
     "ExpireCodesRequest": {"ids": 1000},
     "Leaderboard": {"prizes": 100},
     "Integration": {"events": 50},
-    "Tenant": {"origins": 20},
+    "Tenant": {"origins": 20, "hosts": 50},
     "BulkRewardsRequest": {"ids": 100},
     "ApiToken": {"roles": 3},
     "EntryField": {"options": 50},
@@ -495,6 +498,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "ListMerchants": ("TenancyService", "ListMerchantsRequest", "ListMerchantsReply"),
     "ListOrigins": ("TenancyService", "ListOriginsRequest", "ListOriginsReply"),
     "FindOrigin": ("TenancyService", "FindOriginRequest", "FindOriginReply"),
+    "FindHost": ("TenancyService", "FindHostRequest", "FindHostReply"),
     "ListAuditEntries": ("TenancyService", "ListAuditEntriesRequest", "ListAuditEntriesReply"),
     "RecordSignIn": ("TenancyService", "RecordSignInRequest", "RecordedReply"),
     "RecordRefusal": ("TenancyService", "RecordRefusalRequest", "RecordedReply"),

@@ -143,7 +143,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "budget": "The planned total cost of its prizes; omitted: no budget.",
         "entry": "What players enter and consent to before they play or claim; omitted: nothing.",
         "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.",
-        "messages": "The e-mails that players get; omitted: none."
+        "messages": "The e-mails that players get; omitted: none.",
+        "hosts": "Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them."
     },
     "LaunchItem": {
         "level": "The severity.",
@@ -769,7 +770,8 @@ FIELDS: dict[str, dict[str, str]] = {
     "Tenant": {
         "origins": "Origins whose pages may call the consumer edge for the tenant and frame its pages: exact origins, or https://*.brand.example for all subdomains of brand.example.",
         "database": "The database that the tenant lives in: a name in DATABASES, or home. Set when the tenant is created; default home.",
-        "sender": "The sender of e-mails to players: messages, login codes and reward codes. Default: the installation's."
+        "sender": "The sender of e-mails to players: messages, login codes and reward codes. Default: the installation's.",
+        "hosts": "Host names that the tenant's campaigns may use."
     },
     "TenantSender": {
         "address": "The address of the header From.",
@@ -786,6 +788,9 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "FindOriginReply": {
         "known": "Whether a tenant or campaign allows it."
+    },
+    "FindHostRequest": {
+        "host": "The host name, in lower case."
     },
     "ListAuditEntriesRequest": {
         "action": "A prefix of the action: \"prize\", \"prize.import\".",

@@ -18,6 +18,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, invalid, unknown
 from runtime.operations import audit, catalog, reading
+from runtime.operations.campaigns import hosts
 from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import create
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Command, Operation
@@ -33,7 +34,7 @@ _SQL: Final = sql.load("tenancy")
 _DIRECTORY: Final = sql.load("directory")
 
 SETTABLE: Final = frozenset({"name", "status"})
-"""The settable fields of a merchant; a tenant also has `origins` and `sender`."""
+"""The settable fields of a merchant; a tenant also has `origins`, `hosts` and `sender`."""
 
 smtp_url: Final = url("smtp", "smtps").parse
 
@@ -44,6 +45,7 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
     refuse_read_only(tenant, m.Tenant())
     places = {part.name: part for part in engine.database.parts}
     checks = _checked(tenant)
+    await hosts.refuse_taken(engine, checks, "", tenant.hosts)
     if (place := places.get(tenant.database or HOME)) is None:
         checks.problem("database", f"must be one of {', '.join(places)}")
     checks.raise_found()
@@ -54,6 +56,7 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
         tenant_id = ids.make("tenant")
         sender = _sealed(engine, tenant_id, tenant.sender, {})
         written = (tenant_id, tenant.name, token(tenant.status, "active"), tenant.origins, sender)
+        await _allow(connection, tenant_id, tenant.hosts)
         row = await connection.fetchrow(_SQL["insert_tenant"], *written)
         assert row is not None
         await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=_facts(row))
@@ -79,16 +82,23 @@ async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.Ten
     """Renames, suspends or restores a tenant, or sets the page origins that may embed it. NOT_FOUND UNKNOWN_TENANT."""
     if (named := provided(request.tenant, "tenant").database) not in ("", engine.database.of(request.id).name):
         raise invalid("database", f"cannot change to {named!r} here; use `tombola tenants move`")
+    checks = Checks()
+    hosts.check(checks, provided(request.tenant, "tenant").hosts)
+    checks.raise_found()
+    await hosts.refuse_taken(engine, checks, request.id, provided(request.tenant, "tenant").hosts)
+    checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         before = await connection.fetchrow(_SQL["get_tenant"], request.id)
         assert before is not None, "its row is locked"
         tenant = _tenant(before, HOME)
         update = provided(request.tenant, "tenant")
-        changed = set_fields(tenant, update, request.update_mask, SETTABLE | {"origins", "sender"})
+        changed = set_fields(tenant, update, request.update_mask, SETTABLE | {"origins", "sender", "hosts"})
         _check(tenant)
         stored = before["sender"]
         sender = _sealed(engine, request.id, tenant.sender, stored) if "sender" in changed else stored
+        if "hosts" in changed:
+            await _allow(connection, request.id, tenant.hosts)
         written = (request.id, tenant.name, token(tenant.status), tenant.origins, sender)
         row = await connection.fetchrow(_SQL["update_tenant"], *written)
         assert row is not None
@@ -194,9 +204,16 @@ def _checked(resource: m.Tenant | m.Merchant) -> Checks:
     checks.required("name", resource.name)
     if isinstance(resource, m.Tenant):
         checks.origins("origins", resource.origins)
+        hosts.check(checks, resource.hosts)
         if resource.sender:
             _check_sender(checks, resource.sender)
     return checks
+
+
+async def _allow(connection: asyncpg.Connection, tenant_id: str, names: list[str]) -> None:
+    checks = Checks()
+    await hosts.allow(connection, checks, tenant_id, names)
+    checks.raise_found()
 
 
 def _check_sender(checks: Checks, sender: m.TenantSender) -> None:

@@ -17,6 +17,8 @@ from typing import Final
 CHARACTERS_MAX: Final = 300
 """The maximum length of an origin: a host name has at most 253 (RFC 1035, 2.3.4)."""
 
+HOST_CHARACTERS_MAX: Final = 253
+
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _PORT: Final = r"(?::([1-9][0-9]{0,4}))?"
 _EXACT: Final = re.compile(rf"(https?)://((?:{_LABEL}\.)*{_LABEL}|\[::1\]){_PORT}")
@@ -24,6 +26,14 @@ _WILDCARD: Final = re.compile(rf"(https)://\*\.((?:{_LABEL}\.)+{_LABEL}){_PORT}"
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """The last label of a host that browsers parse as an IPv4 address (URL Standard, "ends in a number checker")."""
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+
+
+def host_problem(host: str) -> str:
+    """The problem of a brand's host name; "" if it is valid."""
+    is_name = re.fullmatch(rf"(?:{_LABEL}\.)+{_LABEL}", host) if len(host) <= HOST_CHARACTERS_MAX else None
+    if is_name and _is_host(host) and not _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return ""
+    return "must be a host name such as play.brand.example: lower case, international names as xn--, without a port"
 
 
 def problem(origin: str) -> str:

@@ -21,6 +21,8 @@ UNSCOPED = {
     "logins.settled": "a time, of no table",
     "logins.revocations": "the edges remember those of every tenant",
     "origins.known": "a browser's preflight names no tenant",
+    "hosts.find": "a host names no tenant",
+    "hosts.taken": "a host belongs to one tenant",
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
     "fulfillment.tenants_with_overdue": "the same",

@@ -22,6 +22,7 @@ from runtime.errors import Fault
 from runtime.http.admission.client_address import client_of
 from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Policy
+from runtime.operations.campaigns.hosts import FIND_HOST
 from runtime.operations.campaigns.origins import FIND_ORIGIN, LIST_ORIGINS
 from runtime.settings import Network
 from runtime.stores.single_flight import SingleFlight
@@ -79,6 +80,8 @@ class Origins:
         # Separate, so that invented origins cannot evict registered ones.
         self._registered: _Memory[str, bool] = _Memory()
         self._unregistered: _Memory[str, bool] = _Memory()
+        self._hosts: _Memory[str, m.FindHostReply] = _Memory()
+        self._other_hosts: _Memory[str, m.FindHostReply] = _Memory()
         self._in_flight = SingleFlight()
 
     @property
@@ -127,6 +130,11 @@ class Origins:
         named = self._setting | lists.tenant | lists.campaigns
         return tuple(sorted(one for one in named if "[" not in one))  # A policy cannot express an IPv6 address.
 
+    async def campaign_of(self, host: str, request: web.Request) -> m.FindHostReply:
+        """A brand's host: its tenant and campaign. Empty for other hosts. Raises like `may_call`."""
+        memory = self._hosts if host in self._hosts else self._other_hosts
+        return await self._cached(memory, host, lambda: self._find_host(host), request)
+
     async def _cached(
         self,
         memory: _Memory[K, V],
@@ -161,6 +169,13 @@ class Origins:
         memory.put(origin, known)
         other.forget(origin)
         return known
+
+    async def _find_host(self, host: str) -> m.FindHostReply:
+        found: m.FindHostReply = await self._caller.call(FIND_HOST, m.FindHostRequest(host=host))
+        memory, other = (self._hosts, self._other_hosts) if found.tenant_id else (self._other_hosts, self._hosts)
+        memory.put(host, found)
+        other.forget(host)
+        return found
 
 
 class _Known(NamedTuple, Generic[V]):

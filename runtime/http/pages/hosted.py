@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape, unescape
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -38,6 +38,7 @@ from runtime.rules.ui import CAMPAIGN_PARTS, is_asset
 from runtime.rules.ui.markdown import html_of, is_link
 from runtime.rules.ui.pages import CALENDAR, LEGAL, text_of
 from runtime.wire import codec
+from runtime.wire.origins import host_problem
 
 _DESCRIPTION_CHARACTERS_MAX: Final = 200
 _CSS_CHARACTERS_MAX: Final = 20_000
@@ -82,6 +83,7 @@ Make = Callable[[Asked, str], Awaitable[str]]
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds the pages."""
+    app.router.add_get("/", _page(edge, "campaign", _campaign))
     app.router.add_get("/p/{id}", _page(edge, "game", _game))
     app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
     for name in LEGAL:
@@ -119,9 +121,18 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
         language = language_of(request.headers.get("Accept-Language", ""))
         framing: tuple[str, ...] = ()
         try:
-            shown_id = codec.path_text("id", request.match_info["id"])
-            scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
-            named = scope.tenant_id if named else ""  # The checked tenant only, because it is part of the cache key.
+            of_host = await host_of(edge, request)
+            if "id" not in request.match_info:
+                if not of_host.campaign_id:
+                    raise web.HTTPNotFound
+                scope, shown_id = m.Scope(tenant_id=of_host.tenant_id), of_host.campaign_id
+            else:
+                shown_id = codec.path_text("id", request.match_info["id"])
+                scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
+            if of_host.tenant_id not in ("", scope.tenant_id):
+                raise unknown("tenant", scope.tenant_id)  # A brand's host shows no page of another tenant.
+            # The checked tenant only, because it is part of the cache key.
+            named = scope.tenant_id if named or of_host.tenant_id else ""
 
             async def ask(name: str, message: Any) -> Any:
                 return await edge.names.call(BY_NAME[name], message, request)
@@ -140,6 +151,14 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
         return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
     return answer
+
+
+async def host_of(edge: Edge, request: web.Request) -> m.FindHostReply:
+    """The tenant and campaign of the request's host; empty for the service's own hosts."""
+    host = request.headers.get("Host", "").lower().partition(":")[0].removesuffix(".")
+    if host == urlsplit(edge.settings.consumer_base_url).hostname or host_problem(host):
+        return m.FindHostReply()
+    return await edge.origins.campaign_of(host, request)
 
 
 def styles_of(page: bytes) -> str:

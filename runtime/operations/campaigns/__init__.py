@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.campaigns import message_samples, origins
+from runtime.operations.campaigns import hosts, message_samples, origins
 from runtime.operations.campaigns.analytics import get_campaign_analytics
 from runtime.operations.campaigns.campaign_admin import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.campaigns.duplication import duplicate_campaign
@@ -72,5 +72,6 @@ ROWS: Final = (
     ),
     GET_LAUNCH_CHECK,
     *origins.ROWS,
+    *hosts.ROWS,
     *message_samples.ROWS,
 )

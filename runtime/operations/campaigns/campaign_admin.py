@@ -8,6 +8,7 @@ end, so that players do not lose what they have earned.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -19,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.budget_alerts import usage
-from runtime.operations.campaigns import analytics, messages
+from runtime.operations.campaigns import analytics, hosts, messages
 from runtime.operations.checks import TIME_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
 from runtime.operations.entries import form
@@ -33,7 +34,7 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
-    | {"budget", "entry", "frozen", "messages"}
+    | {"budget", "entry", "frozen", "messages", "hosts"}
 )
 BUDGET_MAX: Final = 1e15
 
@@ -62,8 +63,9 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
     campaign.merchant_id = campaign.merchant_id or scope.merchant_id
     checks = _checked(campaign)
     await check_merchant(connection, checks, request, campaign.merchant_id)
-    checks.raise_found()
     campaign_id = ids.make("camp")
+    await _claim(connection, checks, scope.tenant_id, campaign_id, [], campaign)
+    checks.raise_found()
     row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
     assert row is not None
     await analytics.begin(connection, scope.tenant_id, campaign_id)
@@ -127,6 +129,7 @@ async def alter(
         if not campaign.merchant_id and merchant_of(request):
             raise forbidden("campaign", request.id)
         await _check_merchants_wallet(connection, checks, tenant_id, campaign)
+    await _claim(connection, checks, tenant_id, request.id, before["hosts"], campaign)
     checks.raise_found()
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)
     if row is None:
@@ -140,6 +143,19 @@ async def alter(
     await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
     withdrawn = row["status"] == "draft" != before["status"]
     return row, await connection.fetch(_SQL["live_boards"], tenant_id, request.id) if withdrawn else []
+
+
+async def _claim(
+    connection: asyncpg.Connection,
+    checks: Checks,
+    tenant_id: str,
+    campaign_id: str,
+    before: Sequence[str],
+    campaign: m.Campaign,
+) -> None:
+    """Claims the campaign's hosts, if they differ from those of `before` and all fields are valid."""
+    if not checks.found and campaign.hosts != before:
+        await hosts.claim(connection, checks, tenant_id, campaign_id, campaign.hosts)
 
 
 def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
@@ -229,6 +245,7 @@ def _checked(campaign: m.Campaign) -> Checks:
     checks.timezone("timezone", campaign.timezone)
     checks.small_object("settings", campaign.settings)
     checks.origins("origins", campaign.origins)
+    hosts.check(checks, campaign.hosts)
     _check_budget(checks, campaign.budget or m.Budget())
     if campaign.entry is not None:
         form.fill_defaults(campaign.entry)

@@ -108,6 +108,8 @@ __all__ = (
     "ExportedItem",
     "FailingIntegration",
     "FinalizeLeaderboardReply",
+    "FindHostReply",
+    "FindHostRequest",
     "FindOriginReply",
     "FindOriginRequest",
     "ForecastGameRequest",
@@ -2467,6 +2469,11 @@ class Campaign(betterproto2.Message):
     The e-mails that players get; omitted: none.
     """
 
+    hosts: "list[str]" = betterproto2.field(18, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 
@@ -4128,6 +4135,33 @@ class FinalizeLeaderboardReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", FinalizeLeaderboardReply)
+
+
+@dataclass(eq=False, repr=False)
+class FindHostReply(betterproto2.Message):
+    """
+    The host's tenant, and the campaign whose page it shows; empty: none.
+    """
+
+    tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "FindHostReply", FindHostReply)
+
+
+@dataclass(eq=False, repr=False)
+class FindHostRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    host: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The host name, in lower case.
+    """
+
+
+default_message_pool.register_message("game.v1", "FindHostRequest", FindHostRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -10044,6 +10078,11 @@ class Tenant(betterproto2.Message):
     sender: "TenantSender | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
     The sender of e-mails to players: messages, login codes and reward codes. Default: the installation's.
+    """
+
+    hosts: "list[str]" = betterproto2.field(8, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Host names that the tenant's campaigns may use.
     """
 
 

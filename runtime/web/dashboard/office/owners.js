@@ -75,10 +75,11 @@ const senderSchema = (stored) => ({
 /** @param {{kinds: string, one: any, close: () => void, done: () => void}} props */
 function Change({ kinds, one, close, done }) {
   const origins = { type: "array", help: say("help.origins"), items: { type: "string", maxLength: 128 } };
+  const hosts = { type: "array", help: say("help.hosts_of_tenant"), items: { type: "string", maxLength: 253 } };
   const schema = {
     type: "object",
     required: ["name"],
-    properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins, sender: senderSchema(one.sender) } : {}) },
+    properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins, hosts, sender: senderSchema(one.sender) } : {}) },
   };
   const { id, name = "" } = one;
   const sender = { ...one.sender };
@@ -93,6 +94,6 @@ function Change({ kinds, one, close, done }) {
   const title = say(id ? `owners.edit_${kinds}` : `owners.new_${kinds}`);
   const word = id ? say("save") : say(`owners.make_${kinds}`);
   return html`<${Dialog} title=${title} close=${close}>
-    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [], sender } : {}) }} save=${save} word=${word} cancel=${close} />
+    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [], hosts: one.hosts ?? [], sender } : {}) }} save=${save} word=${word} cancel=${close} />
   <//>`;
 }

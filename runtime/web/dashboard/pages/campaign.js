@@ -42,6 +42,7 @@ const EDITED = {
     frozen: { type: "boolean", help: say("help.frozen") },
     budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
     origins: { type: "array", help: say("help.origins"), items: { type: "string", minLength: 1, maxLength: 128 } },
+    hosts: { type: "array", help: say("help.hosts"), items: { type: "string", minLength: 1, maxLength: 253 } },
     settings: {
       type: "object",
       help: say("help.settings"),
@@ -120,6 +121,7 @@ export default function Campaign({ id }) {
         <dt>${say("campaign.redeem_until")}</dt><dd>${whenNamed(campaign.redeem_until, zone)}</dd>
         ${campaign.frozen && html`<dt>${say("campaign.rules")}</dt><dd>${say("campaign.frozen")}</dd>`}
         <dt>${say("campaign.origins")}</dt><dd>${campaign.origins.join(", ") || say("none")}</dd>
+        ${campaign.hosts.length > 0 && html`<dt>${say("field.hosts")}</dt><dd>${campaign.hosts.map((/** @type {string} */ host) => html`<a href=${`https://${host}/`} rel="noopener">${host}</a> `)}</dd>`}
       </dl>
     <//>
     ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${close} saved=${set} />`}
@@ -229,8 +231,8 @@ function Edit({ campaign, close, saved }) {
 }
 
 /** The form's value. @param {any} campaign @returns {Record<string, any>} */
-const editable = ({ name, timezone, start_date, end_date, redeem_until, frozen, origins, budget, settings }) => ({
-  name, timezone, start_date, end_date, redeem_until, frozen, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
+const editable = ({ name, timezone, start_date, end_date, redeem_until, frozen, origins, hosts, budget, settings }) => ({
+  name, timezone, start_date, end_date, redeem_until, frozen, origins, hosts, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
   settings: Object.fromEntries(PAGE.map((key) => [key, textOf(settings?.[key])])),
 });
 

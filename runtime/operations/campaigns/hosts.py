@@ -1,0 +1,88 @@
+"""Hosts: a campaign's page under the brand's own host name.
+
+The operator allows a tenant to use host names (`Tenant.hosts`, role `platform`); a campaign claims some of them
+(`Campaign.hosts`). Both are rows of one table, so that a host belongs to one tenant and one campaign. Tenants in other
+databases are checked when a host is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.operations.checks import Checks
+from runtime.operations.row import Operation
+from runtime.stores.database import Database, StoreUnavailable
+from runtime.stores.databases import EACH_SECONDS, everywhere
+from runtime.wire.origins import host_problem
+
+_SQL: Final = sql.load("hosts")
+
+
+def check(checks: Checks, hosts: Sequence[str]) -> None:
+    """Adds a problem for each invalid host name."""
+    checks.problems((f"hosts[{i}]", wrong) for i, host in enumerate(hosts) if (wrong := host_problem(host)))
+
+
+async def claim(
+    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str, hosts: Sequence[str]
+) -> None:
+    """Gives a campaign exactly these hosts. Adds a problem for each that it cannot have."""
+    rows = await connection.fetch(_SQL["claim"], tenant_id, campaign_id, hosts)
+    claimed = {row["host"] for row in rows if row["campaign_id"] == campaign_id}
+    refused = "is not among the tenant's hosts, or another campaign has it"
+    checks.problems((f"hosts[{i}]", refused) for i, host in enumerate(hosts) if host not in claimed)
+
+
+async def refuse_taken(engine: Engine, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:
+    """Adds a problem for each host of another tenant, or of the service. Raises StoreUnavailable."""
+    own = {urlsplit(one).hostname for one in (engine.settings.consumer_base_url, engine.settings.callback_base_url)}
+
+    async def taken(database: Database) -> list[str]:
+        return [row["host"] for row in await database.fetch(_SQL["taken"], tenant_id, hosts)]
+
+    found: set[str | None] = set(own)
+    for _, one in await everywhere(engine.database, taken, seconds=EACH_SECONDS):
+        if isinstance(one, StoreUnavailable):
+            raise one
+        found |= set(one)
+    checks.problems((f"hosts[{i}]", "is taken") for i, host in enumerate(hosts) if host in found)
+
+
+async def allow(connection: asyncpg.Connection, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:
+    """Allows a tenant exactly these hosts. Adds a problem for each that another tenant has got meanwhile."""
+    allowed = {row["host"] for row in await connection.fetch(_SQL["allow"], tenant_id, hosts)}
+    checks.problems((f"hosts[{i}]", "is taken") for i, host in enumerate(hosts) if host not in allowed)
+
+
+async def find_host(engine: Engine, request: m.FindHostRequest) -> m.FindHostReply:
+    """For the edges: the host's tenant, and the campaign whose page it shows. Empty if no tenant has it, or two do."""
+    if host_problem(request.host):
+        return m.FindHostReply()
+
+    async def known(database: Database) -> list[asyncpg.Record]:
+        # Without the copy of a tenant that is being moved.
+        rows = await database.fetch(_SQL["find"], request.host)
+        return [row for row in rows if database.lives_here(row["tenant_id"])]
+
+    rows: list[asyncpg.Record] = []
+    failed = None
+    for _, one in await everywhere(engine.database, known, seconds=EACH_SECONDS):
+        if isinstance(one, StoreUnavailable):
+            failed = one
+        else:
+            rows += one
+    if failed is not None and not rows:  # The tenant may live in the database that does not answer.
+        raise failed
+    return m.FindHostReply(**rows[0]) if len(rows) == 1 else m.FindHostReply()
+
+
+FIND_HOST: Final = Operation("FindHost", "GET /hosts/find", run=find_host, bounded=True)
+
+ROWS: Final = (FIND_HOST,)

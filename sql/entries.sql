@@ -115,3 +115,16 @@ LIMIT $6
 -- Whether staff of merchant $3 ('': the tenant's) may write campaign $2. No row: not found or not permitted.
 SELECT true FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2 AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
+
+-- name: use_captcha
+-- Uses the solved captcha $2, which is valid until $3 (unix seconds). $1 tenant. No row: it was used before.
+INSERT INTO entry_captchas (tenant_id, digest, expires_at) VALUES ($1, $2, at_unix($3))
+ON CONFLICT DO NOTHING
+RETURNING true AS used
+
+-- name: purge_captchas
+-- Deletes at most $2 captchas that have expired, with a margin for clocks that differ. $1 tenant.
+DELETE FROM entry_captchas WHERE tenant_id = $1 AND digest IN (
+    SELECT digest FROM entry_captchas WHERE tenant_id = $1 AND expires_at < now() - interval '1 hour'
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+)

@@ -95,6 +95,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "entries",
     "entry_consents",
     "entry_contacts",
+    "entry_captchas",
     "entry_keys",
     "leaderboard_adjustments",
     "leaderboard_standings",

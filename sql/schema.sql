@@ -1115,6 +1115,15 @@ CREATE TABLE entry_counts (
 );
 
 -- Idempotency keys of submitted entries, with the reply.
+-- Solved captchas, each of which counts once.
+CREATE TABLE entry_captchas (
+    tenant_id  text COLLATE "C" NOT NULL,
+    digest     bytea       NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, digest)
+);
+CREATE INDEX entry_captchas_expiry ON entry_captchas (tenant_id, expires_at);
+
 CREATE TABLE entry_keys (
     tenant_id       text COLLATE "C" NOT NULL,
     player_id       ident NOT NULL,

@@ -1066,7 +1066,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "countries": "The countries of players who may enter; omitted: all.",
         "consents": "What players agree to.",
         "max_entries": "The most complete entries of the campaign; 0: no limit.",
-        "one_per_contact": "Whether all aliases of an e-mail address or phone number together have one entry. Throwaway addresses are refused."
+        "one_per_contact": "Whether all aliases of an e-mail address or phone number together have one entry. Throwaway addresses are refused.",
+        "captcha": "The captcha that a player solves for a new entry: altcha (a proof of work, without third parties), siteverify (the service at CAPTCHA_VERIFY_URL, such as Turnstile or hCaptcha) or a plugin's; empty: none."
     },
     "GivenConsent": {
         "id": "The consent's id.",
@@ -1100,7 +1101,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "consents": "true gives a consent, false withdraws it. Omitted ones are unchanged.",
         "locale": "The language in which the form was shown.",
         "country": "The country of the client, from a trusted proxy.",
-        "source": "Where the player came from. Stored with a new entry; ignored if the player has one."
+        "source": "Where the player came from. Stored with a new entry; ignored if the player has one.",
+        "captcha": "The solution of the form's captcha, for a new entry."
     },
     "SubmitEntryReply": {
         "missing": "The missing parts of a complete entry: fields.KEY or consents.ID.",

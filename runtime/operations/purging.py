@@ -10,6 +10,7 @@ import structlog
 import sql
 from runtime.actors.engine import Engine
 from runtime.operations.budget_alerts import thresholds
+from runtime.operations.entries import captcha
 from runtime.operations.games import trials
 from runtime.operations.packs import guesses
 from runtime.operations.players import challenges
@@ -31,13 +32,14 @@ _PURGES: Final = {
     "purge_tokens": sql.load("tokens")["purge_tokens"],
     **trials.PURGES,
     **guesses.PURGES,
+    **captcha.PURGES,
     **thresholds.PURGES,
     **views.PURGES,
 }
 
 
 async def purge(engine: Engine) -> None:
-    """Purges expired challenges, rates, guesses, logins, revocations, API tokens, test plays, notices, codes and folds.
+    """Purges what has expired: challenges, rates, guesses, logins, tokens, test plays, notices, codes, captchas, folds.
 
     A failure is logged and does not block the other statements; the last one is raised at the end.
     """

@@ -40,6 +40,13 @@ class OutgoingSettings:
     smtp_from: str = setting(text(), "", "Sender's address; required with LOGIN_SENDER=smtp and for messages.")
     sender_webhook_url: str = setting(url("https", "http"), "", "URL that LOGIN_SENDER=webhook posts to.")
     sender_webhook_secret: str = setting(secret_text(16), "", "Signs these posts.", secret=True)
+    captcha_verify_url: str = setting(
+        url("https", "http"),
+        "",
+        "Verifies captchas of kind siteverify: the siteverify URL of Turnstile, hCaptcha or a similar service.",
+    )
+    captcha_secret: str = setting(text(), "", "The secret that this service knows.", secret=True)
+    captcha_site_key: str = setting(text(), "", "The public site key, which the refusal CAPTCHA_REQUIRED shows.")
     plugins: tuple[str, ...] = setting(
         words("list", r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", "names of Python modules"),
         "",

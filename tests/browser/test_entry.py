@@ -13,6 +13,7 @@ FORM: Final = "form.entry"
 ENTRY: Final[dict[str, Any]] = {
     "mode": "ENTRY_MODE_BEFORE_PLAY",
     "min_age": 18,
+    "captcha": "altcha",
     "fields": [
         {"key": "email", "label": {"en": "E-mail", "de": "E-Mail"}, "kind": "ENTRY_FIELD_KIND_EMAIL", "required": True},
         {"key": "birth_date", "label": {"en": "Date of birth"}, "kind": "ENTRY_FIELD_KIND_DATE"},

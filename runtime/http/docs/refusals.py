@@ -112,6 +112,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "the campaign requires a complete entry first; `missing` lists what it lacks",
         {"missing": ["fields.email", "consents.terms"]},
     ),
+    "CAPTCHA_REQUIRED": Refusal(
+        _NOT_NOW,
+        "a new entry needs the solution of `captcha`, which has the fields of its kind",
+        {"captcha": {"kind": "altcha", "algorithm": "SHA-256"}},
+    ),
+    "CAPTCHA_UNAVAILABLE": Refusal(_LATER, "the captcha's service does not answer, or is not configured"),
     "NOT_ELIGIBLE": Refusal(
         Status.PERMISSION_DENIED,
         "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES or CONTACT",

@@ -60,6 +60,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "SESSION_EXPIRED": "Start a new session.",
     "SESSION_PLAYED": "Start a new session. If the response was lost, repeat the play with its original key.",
     "GAME_CHANGED": "Start a new session.",
+    "CAPTCHA_REQUIRED": "Solve `captcha` and send the entry again with the solution as `captcha`.",
+    "CAPTCHA_UNAVAILABLE": "Retry. If it persists: check CAPTCHA_VERIFY_URL and CAPTCHA_SECRET.",
     "NO_ODDS": "Try test plays (POST /games/{id}/test-plays) to see what such a game gives.",
     "NOT_IN_PLAN": "Send ids from the `drop_plan` of this session's start.",
     "IMPLAUSIBLE_SCORE": "Send the actual score and duration. Staff: check `max_score` and `max_score_per_second`.",

@@ -16,7 +16,7 @@ ROWS: Final = (
         "POST /campaigns/{id}/entry",
         run=submit_entry,
         consumer=Consumer(Access.EITHER, RoutePolicy.ACT),
-        refusals=("NOT_ELIGIBLE", "CAMPAIGN_CLOSED", "UNKNOWN_TENANT"),
+        refusals=("NOT_ELIGIBLE", "CAPTCHA_REQUIRED", "CAPTCHA_UNAVAILABLE", "CAMPAIGN_CLOSED", "UNKNOWN_TENANT"),
         example={"fields": {}, "consents": {"news": True}, "locale": "en", "source": {"utm_source": "newsletter"}},
         shape=Shape(without=frozenset({"guest_player_id"}), added=frozenset({"guest_token"})),
     ),

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from runtime import messages as m
 from runtime.operations.checks import Checks
+from runtime.operations.entries.captcha import CAPTCHAS
 from runtime.rules.entry import AGE_MAX, BIRTH_DATE, is_country
 from runtime.wire.enums import enum, token
 from runtime.wire.schema import Field, Kind
@@ -44,6 +45,8 @@ def check(checks: Checks, form: m.EntryForm) -> None:
         check_texts(checks, f"{path}.text", consent.text, _CONSENT)
         if consent.link and not _is_https(consent.link):
             checks.problem(f"{path}.link", "must be an https URL")
+    if form.captcha and CAPTCHAS.get(form.captcha) is None:
+        checks.problem("entry.captcha", f"must be empty or one of {', '.join(CAPTCHAS.names())}")
     checks.between("entry.max_entries", form.max_entries, 0, 2**53)
     checks.between("entry.min_age", form.min_age, 0, AGE_MAX)
     dated = any(one.key == BIRTH_DATE and one.kind is m.EntryFieldKind.DATE for one in form.fields)
@@ -124,6 +127,7 @@ def stored(form: m.EntryForm | None) -> dict[str, Any] | None:
         ],
         "max_entries": form.max_entries,
         "one_per_contact": form.one_per_contact,
+        "captcha": form.captcha,
     }
 
 
@@ -150,6 +154,7 @@ def from_stored(form: Mapping[str, Any] | None) -> m.EntryForm | None:
         consents=[m.EntryConsent(**consent) for consent in form["consents"]],
         max_entries=form["max_entries"],
         one_per_contact=form["one_per_contact"],
+        captcha=form.get("captcha", ""),
     )
 
 

@@ -22,8 +22,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import keyed, mismatch, replayed
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
-from runtime.operations.entries import contacts
+from runtime.operations.entries import captcha, contacts
 from runtime.rules import entry as rules
+from runtime.rules.proof_of_work import Solved
 from runtime.wire.schema import fields_of
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -46,12 +47,14 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
 
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A consent that is
-    false is withdrawn at once. PERMISSION_DENIED NOT_ELIGIBLE with `why`, and nothing is stored.
+    false is withdrawn at once. PERMISSION_DENIED NOT_ELIGIBLE with `why`, and nothing is stored. FAILED_PRECONDITION
+    CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry; UNAVAILABLE CAPTCHA_UNAVAILABLE.
     """
     tenant_id, newcomer = tenant_of(request), not request.player_id
     player_id = ids.make("guest") if newcomer else player_id_of(request)
+    solved: _Solved | None = None
     for _ in range(ATTEMPTS):
-        about = _About(engine, tenant_id, request.id, player_id, newcomer)
+        about = _About(engine, tenant_id, request.id, player_id, newcomer, solved=solved)
 
         async def work(connection: asyncpg.Connection, about: _About = about) -> m.SubmitEntryReply:
             return await _submit(connection, about, request)
@@ -60,6 +63,8 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
             return await engine.database.transaction(work)
         except _Merged as merged:
             player_id = merged.player_id
+        except _Unsolved as needed:
+            solved = _Solved(needed.captcha, await captcha.verify(engine, needed.captcha, request))
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
 
 
@@ -74,6 +79,19 @@ async def enter(
         raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message) from None
 
 
+class _Unsolved(Exception):
+    """A new entry needs this captcha, which is verified outside the transaction."""
+
+    def __init__(self, captcha: str) -> None:
+        super().__init__(captcha)
+        self.captcha = captcha
+
+
+class _Solved(NamedTuple):
+    captcha: str
+    solution: Solved
+
+
 class _About(NamedTuple):
     engine: Engine
     tenant_id: str
@@ -82,6 +100,8 @@ class _About(NamedTuple):
     newcomer: bool = False
     actor: str = ""
     """The staff member who enters the player; empty: the player."""
+    solved: _Solved | None = None
+    """The captcha that the player has solved."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -117,6 +137,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
     decided = decide(form, before, request, campaign["today"])
     source = source_of(request.source)
+    if before is None and (needed := form.get("captcha")) and not about.actor:
+        await _use_captcha(connection, about, needed, request)
     entry_id = before["entry_id"] if before is not None else ids.make("entry")
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
     await _write(connection, about, form, before, decided, entry_id, source, complete=not missing)
@@ -126,6 +148,14 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     return m.SubmitEntryReply(
         entry_id=entry_id, missing=missing, guest_player_id=about.player_id if about.newcomer else ""
     )
+
+
+async def _use_captcha(connection: asyncpg.Connection, about: _About, name: str, request: m.SubmitEntryRequest) -> None:
+    """Uses the solved captcha for this entry alone."""
+    if about.solved is None or about.solved.captcha != name:
+        raise _Unsolved(name)
+    if await connection.fetchval(SQL["use_captcha"], about.tenant_id, *about.solved.solution) is None:
+        raise captcha.required(about.engine, name, request)
 
 
 def source_of(source: m.EntrySource | None) -> dict[str, str]:

@@ -3887,6 +3887,12 @@ class EntryForm(betterproto2.Message):
     Whether all aliases of an e-mail address or phone number together have one entry. Throwaway addresses are refused.
     """
 
+    captcha: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    The captcha that a player solves for a new entry: altcha (a proof of work, without third parties), siteverify (the
+    service at CAPTCHA_VERIFY_URL, such as Turnstile or hCaptcha) or a plugin's; empty: none.
+    """
+
 
 default_message_pool.register_message("game.v1", "EntryForm", EntryForm)
 
@@ -10002,6 +10008,11 @@ class SubmitEntryRequest(betterproto2.Message):
     source: "EntrySource | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True)
     """
     Where the player came from. Stored with a new entry; ignored if the player has one.
+    """
+
+    captcha: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    The solution of the form's captcha, for a new entry.
     """
 
 

@@ -20,7 +20,10 @@ const texts = (help, format) => ({ type: "object", help, default: { en: "" }, ad
 const object = (properties, required = Object.keys(properties)) => ({ type: "object", properties, required });
 const COUNTRIES = { type: "array", items: { type: "string", minLength: 2, maxLength: 2 } };
 
-const SCHEMA = object({
+const CAPTCHAS = ["", "altcha", "siteverify"];
+
+/** The schema of the form. @param {string} captcha the form's own, which may be a plugin's */
+const schemaOf = (captcha) => object({
   entry: object({
     mode: { type: "string", enum: MODES, label: say("entry.mode") },
     fields: { type: "array", items: object({
@@ -40,10 +43,11 @@ const SCHEMA = object({
     countries: object({ allow: { ...COUNTRIES, help: say("entry.help_allow") }, deny: COUNTRIES }),
     max_entries: { type: "integer", minimum: 0, help: say("help.unlimited") },
     one_per_contact: { type: "boolean", help: say("entry.help_contact") },
+    captcha: { type: "string", enum: [...new Set([...CAPTCHAS, captcha])], titles: Object.fromEntries(CAPTCHAS.map((one) => [one, say(`entry.captcha.${one || "none"}`)])), label: say("entry.captcha"), help: say("entry.help_captcha") },
   }),
 });
 
-const NEW = { mode: MODES[1], fields: [], consents: [], min_age: 0, countries: null, max_entries: 0, one_per_contact: false };
+const NEW = { mode: MODES[1], fields: [], consents: [], min_age: 0, countries: null, max_entries: 0, one_per_contact: false, captcha: "" };
 
 /** @param {{campaign: any, saved: (campaign: any) => void}} props */
 export function EntryForm({ campaign, saved }) {
@@ -84,6 +88,7 @@ function Summary({ entry }) {
     ${entry.min_age > 0 && html`<dt>${say("field.min_age")}</dt><dd>${number(entry.min_age)}</dd>`}
     ${countries.length > 0 && html`<dt>${say("field.countries")}</dt><dd>${countries.join(", ")}</dd>`}
     ${entry.max_entries > 0 && html`<dt>${say("field.max_entries")}</dt><dd>${number(entry.max_entries)}</dd>`}
+    ${entry.captcha && html`<dt>${say("entry.captcha")}</dt><dd>${entry.captcha}</dd>`}
     ${entry.one_per_contact && html`<dt>${say("field.one_per_contact")}</dt><dd>${say("entry.yes")}</dd>`}
   </dl>`;
 }
@@ -98,7 +103,7 @@ function Edit({ campaign, close, saved }) {
     close();
   };
   return html`<${Dialog} title=${say("entry.title")} close=${close}>
-    <${Form} schema=${SCHEMA} value=${filled.current} save=${save} word=${say("save")} cancel=${close} />
+    <${Form} schema=${schemaOf(filled.current.entry.captcha)} value=${filled.current} save=${save} word=${say("save")} cancel=${close} />
   <//>`;
 }
 

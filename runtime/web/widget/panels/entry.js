@@ -1,6 +1,7 @@
 // The campaign's entry form: what it asks before a play or a claim. Its labels and consents come from the operator.
 
 import { h } from "../dom.js";
+import { solve } from "../proof_of_work.js";
 import { source } from "../source.js";
 import { doer, known } from "./parts.js";
 
@@ -69,6 +70,7 @@ export async function open(panel) {
       barred.textContent = "";
       return mark((one) => (one.needed() ? words.t("field_needed") : ""));
     },
+    answer: async ({ reason, data }) => (reason === "CAPTCHA_REQUIRED" && data.captcha.kind === "altcha" ? { captcha: await solve(data.captcha) } : null),
     refused: (error) => {
       const found = error.data?.violations ?? [];
       const why = error.data?.why?.reason;

@@ -116,11 +116,12 @@ export async function pages(panel, path, draw, { blank: none, tag = "ul", into =
 
 /**
  * A button for a one-time action: a double click, a lost response or a reload reuses its idempotency key.
- * ready: whether it can be sent; body: the request or a function for it; refused: whether the caller shows the refusal.
+ * ready: whether it can be sent; body: the request or a function for it; answer: what to add to the request to send it
+ * again after a refusal, or null; refused: whether the caller shows the refusal.
  * @param {Panel} panel
- * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, refused?: (error: any) => boolean, done: (reply: any) => void}} deed
+ * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, answer?: (error: any) => Promise<object | null>, refused?: (error: any) => boolean, done: (reply: any) => void}} deed
  */
-export function doer(panel, { label, act, path, type = "button", body = {}, before, ready, refused, done }) {
+export function doer(panel, { label, act, path, type = "button", body = {}, before, ready, answer, refused, done }) {
   const button = h("button", { class: "small strong", type, "data-act": act, onclick: () => void press() }, label);
   const place = h("div", { class: "doer" }, button);
   return place;
@@ -132,7 +133,12 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
     button.textContent = panel.words.t("playing");
     try {
       await before?.();
-      done(await once(panel, path, typeof body === "function" ? body() : body));
+      const asked = typeof body === "function" ? body() : body;
+      done(await once(panel, path, asked).catch(async (error) => {
+        const more = await answer?.(error);
+        if (!more) throw error;
+        return once(panel, path, { ...asked, ...more });
+      }));
       void panel.round.look();
       panel.round.dispatchEvent(new Event("had"));
     } catch (error) {

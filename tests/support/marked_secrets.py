@@ -43,6 +43,7 @@ class Marks:
     oidc: str = f"oidc-{secrets.token_hex(16)}"
     smtp: str = f"smtp-{secrets.token_hex(16)}"
     service: str = f"service-{secrets.token_hex(32)}"
+    captcha: str = f"captcha-{secrets.token_hex(16)}"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -57,6 +58,7 @@ class Marks:
             "CODE_KEYS": f"1:{self.code_key}",
             "OIDC_CLIENT_SECRET": self.oidc,
             "SMTP_URL": f"smtp://tombola:{self.smtp}@127.0.0.1:2525",
+            "CAPTCHA_SECRET": self.captcha,
             "SENDER_WEBHOOK_SECRET": self.sender,
             "SERVICE_TOKEN": self.service,
         }
@@ -66,7 +68,7 @@ class Marks:
         process_keys = (
             *(self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key),
         )
-        process_keys += (self.oidc, self.smtp, self.service, *self.stores)
+        process_keys += (self.oidc, self.smtp, self.service, self.captcha, *self.stores)
         return (self.integration, self.channel, self.previous, self.sender, *process_keys)
 
     @property

@@ -15,8 +15,8 @@ from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
 DOORS = [row for row in OPERATIONS if row.consumer is not None and "{id}" in row.path]
-OWN = {"ClaimReward", "GetRevision"}
-"""Doors to what its bearer alone can name: a reward that was won, the terms that a start promised."""
+OWN = {"ClaimReward", "GetPlayReceipt", "GetRevision"}
+"""Doors to what its bearer alone can name: a reward that was won, a play that was made, the terms of a start."""
 
 
 def test_public_operations_by_id_are_all_tried_here() -> None:

@@ -44,7 +44,7 @@ const schemaOf = (captcha) => object({
     max_entries: { type: "integer", minimum: 0, help: say("help.unlimited") },
     one_per_contact: { type: "boolean", help: say("entry.help_contact") },
     captcha: { type: "string", enum: [...new Set([...CAPTCHAS, captcha])], titles: Object.fromEntries(CAPTCHAS.map((one) => [one, say(`entry.captcha.${one || "none"}`)])), label: say("entry.captcha"), help: say("entry.help_captcha") },
-  }),
+  }, ["mode", "fields", "consents", "min_age", "countries", "max_entries", "one_per_contact"]),
 });
 
 const NEW = { mode: MODES[1], fields: [], consents: [], min_age: 0, countries: null, max_entries: 0, one_per_contact: false, captcha: "" };

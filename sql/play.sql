@@ -151,8 +151,10 @@ SELECT 1 FROM games AS g JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
 
 -- name: play
--- One play with the terms it was promised. $3 the staff's merchant ('': the tenant). No row: not found or not readable.
+-- One play with the terms it was promised, and its payload and outcome as texts, as they are stored. $3 the staff's
+-- merchant ('': the tenant). No row: not found or not readable.
 SELECT p.play_id, p.game_id, p.player_id, p.session_id, p.revision, p.seed, p.client_seed, p.payload, p.outcome,
+       p.payload::text AS stored_payload, p.outcome::text AS stored_outcome,
        unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash, t.terms
 FROM plays AS p
 LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id

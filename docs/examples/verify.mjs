@@ -1,10 +1,10 @@
-// Checks the receipt of a play: node verify.mjs [--commitment HASH] FILE...
+// Checks the receipt of a play: node verify.mjs [--commitment HASH] [--key VERIFIER_KEY] FILE...
 // Needs no server, no secret and no packages. Exits with 1 if a check fails. The page /verify runs the same code.
 // @ts-nocheck
 
 const FORMAT = "tombola-receipt-1";
 const FIELDS =
-  "format play_id game_id session_id played_at revision revision_hash terms commitment seed_hash seed client_seed payload words outcome rewards erased";
+  "format play_id game_id session_id played_at revision revision_hash terms commitment seed_hash seed client_seed payload words outcome rewards erased log";
 
 const utf8 = new TextEncoder();
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -85,26 +85,11 @@ class Trail {
     this.path.push(["available", prizeId, quantity, answer]);
     return answer;
   }
-
-  /** The most units that may be given, by bisection. `known` of them may. */
-  most(prizeId, quantity, known = 0) {
-    if (quantity === known || this.available(prizeId, quantity)) return quantity;
-    let [least, most] = [known, quantity - 1];
-    while (least < most) {
-      const middle = Math.floor((least + most + 1) / 2);
-      if (this.available(prizeId, middle)) least = middle;
-      else most = middle - 1;
-    }
-    return least;
-  }
 }
 
 class Refuted extends Error {}
 
-const fallBack = (terms, trail) =>
-  terms.on_unavailable === "fallback" && terms.fallback_prize_id && trail.available(terms.fallback_prize_id, 1)
-    ? terms.fallback_prize_id
-    : "";
+const fallBack = ({ on_unavailable: rule, fallback_prize_id: id }, trail) => (rule === "fallback" && id && trail.available(id, 1) ? id : "");
 
 /** Word 0 picks the prize; the rest of the range is a loss. Then the rule for unavailable prizes. */
 async function drawPrize(prizes, terms, trail) {
@@ -156,50 +141,60 @@ const HANDLERS = {
     const won = terms.handler_config.prizes.find((one) => trail.available(one.prize_id, 1));
     return { awards: awarded(won ? won.prize_id : fallBack(terms, trail)), credits: [], metadata: {}, score: 0 };
   },
-
-  async collect_items(terms, trail, payload) {
-    const { caught_items: caught, ...more } = payload;
-    if (!Array.isArray(caught) || !isEmpty(more)) throw new Refuted();
-    const { drops, total_items: total } = terms.handler_config;
-    const frequencies = runningSums(drops.map((one) => one.frequency));
-    const sums = frequencies.map((sum) => sum / frequencies.at(-1));
-    const key = await hmac(trail.seed, "plan");
-    const plan = new Map();
-    for (let j = 0; j < total; j++) plan.set(`item_${j}`, drops[pickCertain(sums, (await wordOf(key, "", j)).value)]);
-    if (new Set(caught).size < caught.length || !caught.every((id) => plan.has(id))) throw new Refuted();
-    const counted = new Map();
-    for (const id of caught) {
-      const { type, max_catchable: most } = plan.get(id);
-      if ((counted.get(type) ?? 0) < most) counted.set(type, (counted.get(type) ?? 0) + 1);
-    }
-    const wanted = new Map();
-    for (const [type, quantity] of counted) {
-      const { prize_id: id } = drops.find((one) => one.type === type);
-      if (id) wanted.set(id, (wanted.get(id) ?? 0) + quantity);
-    }
-    const granted = new Map([...wanted].map(([id, quantity]) => [id, trail.most(id, quantity)]));
-    const spare = terms.fallback_prize_id;
-    const missing = [...wanted].reduce((sum, [id, quantity]) => sum + (id === spare ? 0 : quantity - granted.get(id)), 0);
-    if (terms.on_unavailable === "fallback" && spare && missing) {
-      const own = granted.get(spare) ?? 0;
-      granted.set(spare, trail.most(spare, own + missing, own));
-    }
-    const awards = [...granted].filter(([, quantity]) => quantity).map(([id, quantity]) => ({ prize_id: id, quantity }));
-    const score = [...counted.values()].reduce((sum, quantity) => sum + quantity, 0);
-    return { awards, credits: [], metadata: { counted_items: Object.fromEntries(counted) }, score };
-  },
 };
+const KNOWN = [["none"], Object.keys(HANDLERS), ["basic"]];
 
-const KNOWN = [["none", "drop_sequence"], Object.keys(HANDLERS), ["basic", "drop_plan"]];
+// ---- the log: RFC 6962, and signed notes of C2SP ----------------------------------------------
+
+const unbase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+const digest = async (...parts) =>
+  new Uint8Array(await crypto.subtle.digest("SHA-256", Uint8Array.from(parts.flatMap((part) => [...part]))));
+
+/** Whether the entry is the leaf of this index in the checkpoint's tree (RFC 9162, 2.1.3.2). */
+async function isIncluded({ entry, index, proof, checkpoint }) {
+  const [, size, root] = checkpoint.split("\n");
+  let [node, at, last] = [await digest([0], utf8.encode(entry)), index, Number(size) - 1];
+  if (!isWhole(index, 0) || !isWhole(last, index) || String(last + 1) !== size) return false;
+  for (const part of proof) {
+    if (last === 0) return false;
+    const isRight = at % 2 === 1 || at === last;
+    node = isRight ? await digest([1], unhex(part), node) : await digest([1], node, unhex(part));
+    while (isRight && at % 2 === 0 && at) [at, last] = [at / 2, Math.floor(last / 2)];
+    [at, last] = [Math.floor(at / 2), Math.floor(last / 2)];
+  }
+  return last === 0 && hex(node) === hex(unbase64(root));
+}
+
+/** Whether the key "<name>+<id>+<base64>" signed the note by Ed25519. */
+async function isSigned(note, key) {
+  const [, name, id, encoded] = /^(.+?)\+([0-9a-f]{8})\+(.+)$/.exec(key) ?? [];
+  if (!name) throw new Error("not a verifier key");
+  const end = note.lastIndexOf("\n\n") + 1;
+  const lines = note.slice(end + 1).split("\n").filter((line) => line.startsWith(`\u2014 ${name} `));
+  const signatures = lines.map((line) => unbase64(line.split(" ")[2])).filter((bytes) => hex(bytes.slice(0, 4)) === id);
+  const imported = await crypto.subtle.importKey("raw", unbase64(encoded).slice(1), "Ed25519", false, ["verify"]);
+  return signatures.length === 1 && crypto.subtle.verify("Ed25519", imported, signatures[0].slice(4), utf8.encode(note.slice(0, end)));
+}
+
+/** Whether the log's entry has the facts of the receipt. */
+async function isOf(receipt, { entry, salt, payload, outcome }) {
+  const [facts, stored] = [parse(entry), parse(outcome)];
+  const { play_id: id, game_id, revision, session_id, seed, client_seed: clientSeed, played_at: playedAt } = receipt;
+  const own = { kind: "play", id, game_id, revision, session_id, seed, outcome: await hashText(outcome), score: receipt.outcome.score };
+  const sent = hex(await digest(unhex(salt), await digest(utf8.encode(clientSeed)), await digest(utf8.encode(payload))));
+  if (!receipt.erased && facts.sent !== (clientSeed || payload !== "{}" ? sent : undefined)) return false;
+  if (Math.floor(facts.at / 1e6) !== playedAt || !Object.keys(own).every((name) => facts[name] === own[name])) return false;
+  return same(stored.decided, receipt.outcome) && same(stored.rewards, receipt.rewards) && same(parse(payload), receipt.payload);
+}
 
 // ---- the receipt ------------------------------------------------------------------------------
 
 /** The findings {text, ok} of a receipt's text; ok is null for what it cannot decide. Throws if it is no receipt. */
-export async function verify(text, { commitment = "" } = {}) {
+export async function verify(text, { commitment = "", key = "" } = {}) {
   const whole = parse(text);
   const receipt = whole.data && typeof whole.data === "object" ? whole.data : whole;
   if (receipt.format !== FORMAT) throw new Error("not the receipt of a play");
-  for (const name of FIELDS.split(" ")) if (!Object.hasOwn(receipt, name)) throw new Error(`${name} is missing`);
+  for (const name of FIELDS.split(" ").slice(0, -1)) if (!Object.hasOwn(receipt, name)) throw new Error(`${name} is missing`);
   const { terms: promised, revision_hash: hash, session_id: session, outcome } = receipt;
   const found = [];
   const find = (said, ok) => found.push({ text: said, ok });
@@ -226,14 +221,22 @@ export async function verify(text, { commitment = "" } = {}) {
   }
   const withheld = new Set(outcome.path.filter((step) => step[0] === "available" && !step[3]).map((step) => step[1]));
   if (withheld.size) find(`unavailable, as the operator states: ${[...withheld].join(", ")}`, null);
-  const free = {
-    client_seed: !receipt.words.length,
-    duration_ms: Object.hasOwn(receipt.payload, "duration_ms"),
-    reward_id: receipt.rewards.some((one) => one.prize_id),
-    slot_index: Object.hasOwn(outcome.metadata, "slot_index") && terms?.reward_handler !== "lucky_item",
-  };
-  const notFixed = ["played_at", "revision", ...Object.keys(free).filter((name) => free[name])];
-  find(`not fixed by the start: ${notFixed.join(", ")}`, null);
+  if (receipt.log && !receipt.log.pending) {
+    find("the log's entry is that of the play", await isOf(receipt, receipt.log));
+    find("the entry is in the log of the checkpoint", await isIncluded(receipt.log));
+    if (key) find("the checkpoint is signed by the key", await isSigned(receipt.log.checkpoint, key));
+    else find("the checkpoint is signed: give the log's key to check it", null);
+  } else {
+    if (receipt.log) find("pending: the play is not in the log yet", null);
+    const free = {
+      client_seed: !receipt.words.length,
+      duration_ms: Object.hasOwn(receipt.payload, "duration_ms"),
+      reward_id: receipt.rewards.some((one) => one.prize_id),
+      slot_index: Object.hasOwn(outcome.metadata, "slot_index") && terms?.reward_handler !== "lucky_item",
+    };
+    const notFixed = ["played_at", "revision", ...Object.keys(free).filter((name) => free[name])];
+    find(`not fixed by the start: ${notFixed.join(", ")}`, null);
+  }
   const unknown = Object.keys(receipt).filter((name) => !FIELDS.split(" ").includes(name));
   if (unknown.length) find(`unknown, not checked: ${unknown.sort().join(", ")}`, null);
   return found;
@@ -241,8 +244,8 @@ export async function verify(text, { commitment = "" } = {}) {
   /** Decides the play again, and compares outcome and rewards. */
   async function decide() {
     const parts = [terms.seed_generator, terms.reward_handler, terms.validator];
-    const plugins = parts.filter((name, i) => !KNOWN[i].includes(name));
-    if (plugins.length) find(`the outcome is decided by plugins, not checked here: ${plugins.join(", ")}`, null);
+    const others = parts.filter((name, i) => !KNOWN[i].includes(name));
+    if (others.length) find(`the outcome is not decided again here: ${others.join(", ")}`, null);
     else {
       const decided = await again();
       // The terms do not say where a wheel stops, except for lucky_item.
@@ -274,25 +277,22 @@ export async function verify(text, { commitment = "" } = {}) {
 
 // ---- node verify.mjs FILE... ------------------------------------------------------------------
 
-/** @param {string[]} given */
-export async function main(given, readFile) {
-  const commitment = given[0] === "--commitment" ? given.splice(0, 2)[1] : "";
-  let status = given.length ? 0 : 2;
+if (globalThis.process?.argv?.[1]?.endsWith("verify.mjs")) {
+  const { readFileSync } = process.getBuiltinModule("node:fs");
+  const given = process.argv.slice(2);
+  const options = {};
+  while (given[0]?.startsWith("--")) options[given[0].slice(2)] = given.splice(0, 2)[1];
+  if (!given.length) process.exitCode = 2;
   for (const file of given) {
     if (given.length > 1) console.log(file);
     try {
-      for (const { text, ok } of await verify(readFile(file, "utf8"), { commitment })) {
+      for (const { text, ok } of await verify(readFileSync(file, "utf8"), options)) {
         console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${text}`);
-        if (ok === false) status ||= 1;
+        if (ok === false) process.exitCode ||= 1;
       }
     } catch (error) {
       console.log(`error  ${error.message}`);
-      status = 2;
+      process.exitCode = 2;
     }
   }
-  return status;
-}
-
-if (globalThis.process?.argv?.[1]?.endsWith("verify.mjs")) {
-  process.exitCode = await main(process.argv.slice(2), process.getBuiltinModule("node:fs").readFileSync);
 }

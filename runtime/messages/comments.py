@@ -372,7 +372,18 @@ FIELDS: dict[str, dict[str, str]] = {
         "payload": "The player's input; its shape depends on the game.",
         "words": "The words that the decision used.",
         "outcome": "`awards`, `credits`, `metadata`, `score`, and `path`: each word and each answer about stock, in the order of use.",
-        "erased": "The player's data was erased, including client seed and payload."
+        "erased": "The player's data was erased, including client seed and payload.",
+        "log": "The play's place in the tenant's log. Absent without a log."
+    },
+    "PlayLogProof": {
+        "pending": "No signed checkpoint covers the play yet. The other fields are empty.",
+        "entry": "The play's entry, letter for letter as it was hashed.",
+        "index": "The index of the entry's leaf.",
+        "proof": "The inclusion proof: hashes in hex, from the leaf to the root.",
+        "checkpoint": "The signed checkpoint that the proof is for.",
+        "salt": "With client_seed and payload it hashes to `sent` of the entry; in hex.",
+        "payload": "The payload as it was stored and hashed.",
+        "outcome": "Outcome and rewards as they were stored; `outcome` of the entry is the SHA-256."
     },
     "MakeTestPlaysRequest": {
         "times": "The number of plays, at most 1000; 0: one.",

@@ -11,11 +11,13 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.sessions import commitment_of
 from runtime.errors import invalid, unknown
+from runtime.operations.log.proofs import prove_play
 from runtime.operations.plays import ERASED, QUERIES, play_record
 from runtime.operations.row import STAFF, Access, Command, Consumer, Operation
 from runtime.rules import Words
 from runtime.rules.replay import RECEIPT_FORMAT
 from runtime.wire.scope import merchant_of, tenant_of
+from runtime.wire.shape import Shape
 
 
 async def get_play_receipt(engine: Engine, request: m.GetPlayReceiptRequest) -> m.PlayReceiptReply:
@@ -35,6 +37,9 @@ async def get_play_receipt(engine: Engine, request: m.GetPlayReceiptRequest) -> 
     if not receipt.client_seed and not receipt.payload:  # An erasure has cleared both.
         about = (tenant_of(request), row["player_id"], receipt.played_at)
         receipt.erased = bool(await engine.database.fetchval(ERASED, *about))
+    receipt.log = await prove_play(engine, tenant_of(request), request.id)
+    if receipt.log is not None and not receipt.log.pending:
+        receipt.log.payload, receipt.log.outcome = row["stored_payload"], row["stored_outcome"]
     return m.PlayReceiptReply(receipt=receipt)
 
 
@@ -73,6 +78,7 @@ ROWS: Final = (
         run=get_play_receipt,
         consumer=Consumer(Access.PLAYER, marks="for_players", setting="show_odds", withholds="terms"),
         admin=STAFF,
+        shape=Shape(opened="receipt", inner={"receipt": Shape(optional=frozenset({"log"}))}),
         command=Command("games receipt PLAY", "Print the receipt of a play, for `tombola verify`.", as_json=True),
     ),
 )

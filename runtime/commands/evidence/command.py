@@ -16,13 +16,14 @@ from runtime.commands.evidence import receipts
 from runtime.commands.evidence.findings import Finding, read_object, report
 from runtime.commands.evidence.sealing import Opener
 from runtime.commands.groups import DOSSIER, VERIFY
+from runtime.rules.log.notes import VerifierKey
 
 app = App(name="verify", help=VERIFY)
 dossier = App(name="dossier", help=DOSSIER)
 
 
 @app.default
-def verify(file: Path, /, *, commitment: str = "") -> None:
+def verify(file: Path, /, *, commitment: str = "", key: str = "") -> None:
     """Check the receipt of a play, or the dossier of a campaign, without a server.
 
     Prints a line per check: `ok`, `FAILED`, or `open` for what the file cannot decide. Exits with 1 if a check fails.
@@ -33,9 +34,11 @@ def verify(file: Path, /, *, commitment: str = "") -> None:
         The receipt, from GET /api/v1/plays/ID/receipt, or the dossier, from `tombola campaigns dossier`.
     commitment
         For a receipt: the commitment that the start returned, if you have kept it.
+    key
+        For a receipt: the verifier key of the operator's log, from `tombola log status` or a witness.
     """
     with _errors("verify"):
-        report(dossiers.verify(file) if dossiers.is_dossier(file) else _of_receipt(file, commitment))
+        report(dossiers.verify(file) if dossiers.is_dossier(file) else _of_receipt(file, commitment, key))
 
 
 @dossier.command(name="open")
@@ -59,11 +62,11 @@ def open_dossier(file: Path, /, *, key: Path) -> None:
                 print(json.dumps(opener.open(sealed), ensure_ascii=False))
 
 
-def _of_receipt(file: Path, commitment: str) -> list[Finding]:
+def _of_receipt(file: Path, commitment: str, key: str) -> list[Finding]:
     receipt = receipts.read_receipt(file.read_bytes())
     if receipt is None:
         raise ValueError(f"neither {receipts.KIND} nor {dossiers.KIND}")
-    return receipts.verify(receipt, commitment=commitment)
+    return receipts.verify(receipt, commitment=commitment, key=VerifierKey.parse(key) if key else None)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,9 @@ from runtime.rules import (
     replay,
     seed_hash,
 )
+from runtime.rules.log.entries import commit_sent
+from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
+from runtime.rules.log.tree import hash_leaf, verify_inclusion
 from runtime.rules.payloads import UNTIMED_MS
 from runtime.rules.replay import RECEIPT_FORMAT
 from runtime.wire.schema import fields_of
@@ -49,15 +53,19 @@ def read_receipt(text: bytes) -> dict[str, Any] | None:
     return receipt if receipt.get("format") == RECEIPT_FORMAT else None
 
 
-def verify(receipt: Mapping[str, Any], *, commitment: str = "") -> list[Finding]:
-    """The findings. commitment: what the start returned, if the player has kept it. Raises ValueError."""
+def verify(receipt: Mapping[str, Any], *, commitment: str = "", key: VerifierKey | None = None) -> list[Finding]:
+    """The findings. Raises ValueError.
+
+    commitment: what the start returned, if the player has kept it. key: of the log, from a source other than the
+    receipt's.
+    """
     try:
-        return list(_findings(receipt, commitment))
+        return list(_findings(receipt, commitment, key))
     except (KeyError, TypeError, AttributeError, IndexError, UnicodeEncodeError) as error:
         raise ValueError(f"not {KIND}: {error!r}") from None
 
 
-def _findings(receipt: Mapping[str, Any], commitment: str) -> Iterator[Finding]:
+def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | None) -> Iterator[Finding]:
     text, promised = receipt["terms"], receipt["revision_hash"]
     terms = read_object(text, "terms") if text else None
     seed = bytes.fromhex(receipt["seed"])
@@ -82,7 +90,13 @@ def _findings(receipt: Mapping[str, Any], commitment: str) -> Iterator[Finding]:
             yield from decision(receipt, terms, seed)
     if withheld := list(dict.fromkeys(s[1] for s in receipt["outcome"]["path"] if s[0] == "available" and not s[3])):
         yield Finding(f"unavailable, as the operator states: {', '.join(withheld)}", None)
-    yield Finding(f"not fixed by the start: {', '.join(_not_fixed(receipt, terms))}", None)
+    log = receipt.get("log")
+    if log and not log["pending"]:
+        yield from _of_log(receipt, log, key)
+    else:
+        if log:
+            yield Finding("pending: the play is not in the log yet", None)
+        yield Finding(f"not fixed by the start: {', '.join(_not_fixed(receipt, terms))}", None)
     if unknown := sorted(receipt.keys() - _FIELDS):
         yield Finding(f"unknown, not checked: {', '.join(unknown)}", None)
 
@@ -101,12 +115,51 @@ def _not_fixed(receipt: Mapping[str, Any], terms: Mapping[str, Any] | None) -> l
     return named
 
 
+def _of_log(receipt: Mapping[str, Any], log: Mapping[str, Any], key: VerifierKey | None) -> Iterator[Finding]:
+    """Whether the log's entry is that of the play, and under the checkpoint."""
+    yield Finding("the log's entry is that of the play", _is_entry(receipt, log))
+    try:
+        checkpoint, proof = read_checkpoint(log["checkpoint"]), [bytes.fromhex(part) for part in log["proof"]]
+    except BadNote as error:
+        raise ValueError(str(error)) from None
+    leaf = hash_leaf(log["entry"].encode())
+    is_included = verify_inclusion(leaf, log["index"], checkpoint.size, proof, checkpoint.root)
+    yield Finding("the entry is in the log of the checkpoint", is_included)
+    if key is None:
+        yield Finding("the checkpoint is signed: give the log's key to check it", None)
+        return
+    with suppress(BadNote):
+        verify_note(log["checkpoint"], [key])
+        yield Finding("the checkpoint is signed by the key", True)
+        return
+    yield Finding("the checkpoint is signed by the key", False)
+
+
+def _is_entry(receipt: Mapping[str, Any], log: Mapping[str, Any]) -> bool:
+    """Whether the entry has the facts of the receipt (runtime/rules/log/entries.py)."""
+    facts = read_object(log["entry"], "an entry of the log")
+    payload, outcome = log["payload"], read_object(log["outcome"], "the stored outcome of a play")
+    own = {name: receipt[name] for name in ("game_id", "revision", "session_id", "seed")}
+    own |= {"kind": "play", "id": receipt["play_id"], "score": receipt["outcome"]["score"]}
+    own["outcome"] = _sha256(log["outcome"])
+    sent: str | None = commit_sent(bytes.fromhex(log["salt"]), receipt["client_seed"], payload)
+    if not receipt["client_seed"] and payload == "{}":
+        sent = None
+    return (
+        all(same(facts.get(name), value) for name, value in own.items())
+        and (receipt["erased"] or facts.get("sent") == sent)
+        and facts["at"] // 1_000_000 == receipt["played_at"]
+        and same([outcome["decided"], outcome["rewards"]], [receipt["outcome"], receipt["rewards"]])
+        and same(read_object(payload, "the stored payload of a play"), receipt["payload"])
+    )
+
+
 def decision(receipt: Mapping[str, Any], terms: Mapping[str, Any], seed: bytes) -> Iterator[Finding]:
     """Decides the play again, and compares outcome and rewards."""
     outcome = receipt["outcome"]
     unknown = [terms[name] for name, registry in _REGISTRIES.items() if registry.get(terms[name]) is None]
     if unknown:
-        yield Finding(f"the outcome is decided by plugins, not checked here: {', '.join(unknown)}", None)
+        yield Finding(f"the outcome is not decided again here: {', '.join(unknown)}", None)
     else:
         decided = _shown(terms["reward_handler"], outcome)
         yield Finding("the outcome follows from terms and words", same(_decided(receipt, terms, seed), decided))

@@ -279,6 +279,7 @@ __all__ = (
     "Pagination",
     "PlannedDrop",
     "PlayCost",
+    "PlayLogProof",
     "PlayReceipt",
     "PlayReceiptReply",
     "PlayRecord",
@@ -7315,6 +7316,56 @@ default_message_pool.register_message("game.v1", "PlayerSession", PlayerSession)
 
 
 @dataclass(eq=False, repr=False)
+class PlayLogProof(betterproto2.Message):
+    """
+    A proof that a play is in the tenant's Merkle log (RFC 6962).
+    """
+
+    pending: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    No signed checkpoint covers the play yet. The other fields are empty.
+    """
+
+    entry: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The play's entry, letter for letter as it was hashed.
+    """
+
+    index: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    The index of the entry's leaf.
+    """
+
+    proof: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The inclusion proof: hashes in hex, from the leaf to the root.
+    """
+
+    checkpoint: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The signed checkpoint that the proof is for.
+    """
+
+    salt: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    With client_seed and payload it hashes to `sent` of the entry; in hex.
+    """
+
+    payload: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The payload as it was stored and hashed.
+    """
+
+    outcome: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Outcome and rewards as they were stored; `outcome` of the entry is the SHA-256.
+    """
+
+
+default_message_pool.register_message("game.v1", "PlayLogProof", PlayLogProof)
+
+
+@dataclass(eq=False, repr=False)
 class PlayReceipt(betterproto2.Message):
     """
     A play with all that `tombola verify` needs to decide it again, without a server.
@@ -7383,6 +7434,11 @@ class PlayReceipt(betterproto2.Message):
     erased: "bool" = betterproto2.field(17, betterproto2.TYPE_BOOL)
     """
     The player's data was erased, including client seed and payload.
+    """
+
+    log: "PlayLogProof | None" = betterproto2.field(18, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The play's place in the tenant's log. Absent without a log.
     """
 
 

@@ -12,7 +12,7 @@ from runtime.http import connections
 from runtime.http.admission.client_address import Client
 from runtime.http.envelope import ok
 from runtime.http.serving import Runner, make_app, serve
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 LARGE = b"x" * 16 * 2**20
 
@@ -152,9 +152,7 @@ async def leave_unread(runner: Runner) -> Connection:
 
 
 async def none_left(runner: Runner) -> None:
-    async with asyncio.timeout(HANG_SECONDS):
-        while server_of(runner).connections:
-            await asyncio.sleep(0.01)
+    await until(lambda: not server_of(runner).connections)
 
 
 async def test_slow_reader_gets_the_whole_response(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +194,7 @@ async def test_connections_of_all_addresses_are_bounded(runner: Runner) -> None:
     for connection in held:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
         connection[1].write(BUSY)
-    async with asyncio.timeout(HANG_SECONDS):
-        while server_of(runner).requests_count < 80:
-            await asyncio.sleep(0.01)
+    await until(lambda: server_of(runner).requests_count >= 80)
     assert await ask(await connect(runner, "127.0.0.9")) in (b"HTTP/1.1 503 Service Unavailable", b"")
     for connection in held:
         assert await ask(connection, b"b") == b"HTTP/1.1 200 OK"

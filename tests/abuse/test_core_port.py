@@ -178,9 +178,7 @@ async def test_unauthenticated_connection_is_closed(
     writer.close()
 
 
-async def test_authenticated_connection_stays_open(
-    desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_greeted_edge_stays_open(desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "HELLO_SECONDS", 0.05)
     reader, writer = await open_edge(address)
     silent, other = await asyncio.open_connection(*address)

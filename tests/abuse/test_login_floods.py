@@ -38,10 +38,7 @@ async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> No
             async def waiting() -> int:
                 return int(await holder.fetchval(_WAITING))
 
-            async def as_many_wait_as_may() -> bool:
-                return await waiting() >= bounded_at_once(pool)
-
-            await until(as_many_wait_as_may)
+            await until(lambda: waiting(), lambda it: it >= bounded_at_once(pool))
             assert (await world.round(game)).code == "OK"
             assert await waiting() == bounded_at_once(pool)
         answers = await asyncio.gather(*flood)

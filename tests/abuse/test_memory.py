@@ -38,14 +38,9 @@ class Edge:
 @pytest.fixture
 async def edge(stack: Stack, tmp_path: Path, valkey_url: str) -> AsyncIterator[Edge]:
     port = free_port()
-    environment = {
-        "CORE_RPC_ADDRESSES": stack.process.rpc_address,
-        "REDIS_URL": valkey_url,
-        "JWT_SECRET": stack.process.settings.jwt_secret,
-        "CONSUMER_PORT": str(port),
-        "LOGIN_SENDER": "log",
-        "TRUSTED_PROXIES": "127.0.0.0/8",
-    }
+    environment = {"CORE_RPC_ADDRESSES": stack.process.rpc_address, "REDIS_URL": valkey_url}
+    environment |= {"JWT_SECRET": stack.process.settings.jwt_secret, "CONSUMER_PORT": str(port), "LOGIN_SENDER": "log"}
+    environment |= {"TRUSTED_PROXIES": "127.0.0.0/8"}
     async with process(tmp_path / "log", port, "consumer", **environment):
         yield Edge(port, child("consumer"))
 

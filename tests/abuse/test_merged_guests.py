@@ -146,10 +146,9 @@ async def planted(world: World) -> Guest:
 
 
 async def opens_nothing(stack: Stack, guest: Guest) -> None:
-    async def is_refused() -> bool:
-        return (await stack.consumer("GET", "/players/me", headers=guest.bearer)).reason == "TOKEN_INVALID"
-
-    await until(is_refused)
+    await until(
+        lambda: stack.consumer("GET", "/players/me", headers=guest.bearer), lambda it: it.reason == "TOKEN_INVALID"
+    )
     for path in ("/players/me", "/rewards/me", "/wallet", "/players/me/turns"):
         assert (await stack.consumer("GET", path, headers=guest.bearer)).reason == "TOKEN_INVALID", path
 

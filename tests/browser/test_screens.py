@@ -39,9 +39,7 @@ async def shown_panels(visit: Visit) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-async def test_panels_fit_the_window_run_no_text_and_axe_finds_nothing(
-    fair: World, browser: Browser, width: int, scheme: str
-) -> None:
+async def test_panels_fit_run_no_text_and_pass_axe(fair: World, browser: Browser, width: int, scheme: str) -> None:
     game_id, found = await crowded(fair), dict[str, list[str]]()
     async with visiting(browser, fair.stack, **STILL, **window(width, scheme)) as visit:
         await visit.open(game_id)

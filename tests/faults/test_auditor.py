@@ -94,11 +94,7 @@ async def marks_moved(stack: Stack, *ways: str) -> None:
 async def went_on(stack: Stack) -> None:
     query = "SELECT leased_until FROM audit_marks WHERE tenant_id = $1 AND way = 'changed'"
     before = await stack.database.fetchval(query, stack.tenant_id)
-
-    async def fact() -> bool:
-        return bool(await stack.database.fetchval(query, stack.tenant_id) != before)
-
-    await until(fact)
+    await until(lambda: stack.database.fetchval(query, stack.tenant_id), lambda it: it != before)
 
 
 async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Stack, prize: str) -> None:
@@ -155,12 +151,8 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
     assert len(await violations(stack)) == 1
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     (first,) = await violations(stack)
-
-    async def seen_again() -> bool:
-        return bool((await violations(stack))[0]["last_seen_at"] > first["last_seen_at"])
-
     async with auditing(stack):
-        await until(seen_again)
+        await until(lambda: violations(stack), lambda it: it[0]["last_seen_at"] > first["last_seen_at"])
     assert len(await violations(stack)) == 1
     assert reports("prize_awarded") == before + 1
 
@@ -258,9 +250,7 @@ async def test_auditor_that_stalled_has_lost_its_lease(own_world: World, stack: 
     await next_one.release()
 
 
-async def test_auditor_rereads_rows_with_an_older_time(
-    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_auditor_rereads_older_rows(own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that only read for long writes the time at which it began, which the way has passed."""
     only_following(monkeypatch)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
@@ -368,15 +358,8 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
             await world.play(game, session["session_id"], player)
 
     async with auditing(stack), auditing(stack), load(stack.process.core_url, stack.tenant_id, hot) as plays:
-        jobs = [
-            guest_logs_in,
-            guest_logs_in,
-            staff_at_rewards,
-            players_claim,
-            staff_at_the_catalogue,
-            lambda: play(coins),
-            lambda: play(pointed),
-        ]
+        jobs = [guest_logs_in, guest_logs_in, staff_at_rewards, players_claim, staff_at_the_catalogue]
+        jobs += [lambda: play(coins), lambda: play(pointed)]
         tasks = [asyncio.create_task(again(job)) for job in jobs]
         await plays.plays(300)
         stop.set()
@@ -394,10 +377,6 @@ async def test_auditor_waits_for_an_unavailable_database(own_world: World, stack
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE datname = current_database() AND query LIKE ANY ('{-- violations%,-- conservation%}')"
         )
-
-        async def ended() -> bool:
-            return bool(await stack.database.fetchval(query))
-
-        await until(ended)
+        await until(lambda: stack.database.fetchval(query))
         await stack.database.execute(ONE_MORE, prize)
         await until(has_violations(stack, 1))

@@ -88,11 +88,9 @@ async def test_draw_has_one_result_whenever_a_core_is_killed(
     assert all(finding.ok for finding in verify(path, root))
     drawn = json.loads(text.splitlines()[-1])["result"][:PRIZES]
     async with connected(deployment.settings) as database:
-
-        async def all_are_given() -> bool:
-            return await database.fetchval("SELECT remaining FROM stock WHERE prize_id = $1", prize_id) == 0
-
-        await until(all_are_given)  # The other Core may be giving some of them.
+        await until(
+            lambda: database.fetchval("SELECT remaining FROM stock WHERE prize_id = $1", prize_id), lambda it: it == 0
+        )  # The other Core may be giving some of them.
         rows = await database.fetch(
             "SELECT t.holder FROM rewards AS r JOIN draw_tickets AS t USING (tenant_id, player_id)"
             " WHERE r.tenant_id = $1 AND r.prize_id = $2 AND t.draw_id = $3",

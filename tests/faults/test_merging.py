@@ -111,7 +111,6 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
     board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=prizes)
     guests = [await guest_who_played(own_world, collection) for _ in range(2)]
     await own_world.round(collection, guests[0].player_id)
-
     await finalize_half(stack, board["id"], monkeypatch)
     players = [await log_in(stack, guest, f"{nth}@example.com") for nth, guest in enumerate(guests)]
     done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
@@ -144,7 +143,6 @@ async def test_player_owed_points_of_two_ranks_is_paid_both(
     await own_world.round(collection, player)
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
-
     await finalize_half(stack, board["id"], monkeypatch)
     assert await log_in(stack, guest) == player
     done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
@@ -235,7 +233,7 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
         """Sessions from before, played whatever becomes of the guest; how many plays."""
         sessions = [await own_world.session(game_id, guest.player_id) for _ in range(4)]
         ready.append(guest)
-        await until(lambda: _all_ready(len(games) * people))
+        await until(lambda: len(ready) >= len(games) * people)
         answers = [await own_world.play(game_id, session, "") for session in sessions]
         assert [answer.code for answer in answers] == ["OK"] * 4, [answer.envelope for answer in answers]
         return 4
@@ -249,15 +247,12 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
         answers = await asyncio.gather(*(stack.core("POST", f"/games/{shop}/redeem", body) for _ in range(3)))
         assert sorted(answer.reason for answer in answers) == ["", "ALREADY_GRANTED", "ALREADY_GRANTED"]
 
-    async def _all_ready(count: int) -> bool:
-        return len(ready) >= count
-
     ready: list[Guest] = []
 
     async def person(nth: int) -> tuple[str, int]:
         guests = [await guest_who_played(own_world, game_id) for game_id in games]
         playing = [asyncio.ensure_future(plays(guest, game_id)) for guest, game_id in zip(guests, games, strict=True)]
-        await until(lambda: _all_ready(len(games) * people))
+        await until(lambda: len(ready) >= len(games) * people)
         contact = f"{nth}@example.com"
         redeeming = asyncio.ensure_future(redeems(guests[-1]))
         players = await asyncio.gather(*(log_in(stack, guest, contact) for guest in (*guests, *guests)))
@@ -281,10 +276,7 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
 
 
 async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], count: int) -> None:
-    async def is_ready() -> bool:
-        return len(ready) >= count
-
-    await until(is_ready)
+    await until(lambda: len(ready) >= count)
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
 
 

@@ -171,11 +171,7 @@ async def test_abandoned_statement_is_cancelled_in_the_database(world: World) ->
         await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
         refused = await world.play(game_id, session, key="held")
         assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
-
-        async def nothing_waits() -> bool:
-            return not await waits_for_a_lock(world)
-
-        await until(nothing_waits)
+        await until(lambda: waits_for_a_lock(world), lambda it: not it)
     assert (await world.play(game_id, session, key="held")).data["rewards"]
     assert await world.stock(mug) == (4, 1)
 

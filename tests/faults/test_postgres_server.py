@@ -53,11 +53,7 @@ async def played(database_url: str, valkey_url: str) -> AsyncIterator[tuple[Worl
 
 async def refused(playing: Load) -> None:
     before = playing.refusals.total()
-
-    async def more() -> bool:
-        return playing.refusals.total() > before
-
-    await until(more)
+    await until(lambda: playing.refusals.total() > before)
 
 
 @contextmanager
@@ -187,18 +183,10 @@ def restore(copy: Postgres, archive: Path, point: str) -> None:
 async def lose_all_after(point: str, server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
     written = server.psql("select pg_walfile_name(pg_current_wal_lsn())")
     server.psql("select pg_switch_wal()")
-
-    async def archived() -> bool:
-        return server.psql("select coalesce(last_archived_wal, '') from pg_stat_archiver") >= written
-
-    await until(archived)
+    await until(lambda: server.psql("select coalesce(last_archived_wal, '') from pg_stat_archiver") >= written)
     await asyncio.to_thread(server.kill_all)
     await asyncio.to_thread(restore, copy, archive, point)
-
-    async def promoted() -> bool:
-        return copy.psql("select pg_is_in_recovery()") == "f"
-
-    await until(promoted)
+    await until(lambda: copy.psql("select pg_is_in_recovery()") == "f")
     address.point_to(copy.port)
 
 
@@ -270,7 +258,6 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     coupons_id = await world.wheel(coupon)
                     stored = await code_of(world, coupons_id, "cid")
                     point = await asyncio.to_thread(server.psql, "select clock_timestamp()")
-
                     # What will never have been: plays, an answer, deliveries, a changed game, places in a ranking.
                     lost = await world.play(game_id, opened, "ann", key="key_1")
                     for _ in range(4):
@@ -287,13 +274,10 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     await until(known)
                     assert await ledger(world, "bob") == 50
                     sent = {got.headers["webhook-id"] for got in receiver.all}
-
                     since = await world.database.fetch(shown_since(point))
                     assert [row["prize_id"] for row in since] == [coupon]
-
                     await lose_all_after(point, server, copy, first / "archive", address)
                     await until_back(stack)
-
                     assert await ledger(world, "ann") == before
                     assert await ledger(world, "bob") == 0
                     assert lost.data["play_id"] not in await world.plays()
@@ -306,22 +290,15 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     assert [reward["prize_id"] for reward in again.data["rewards"]] == [delivered]
                     won = await world.round(game_id, "bob")
                     assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
-
                     ids = [row["code_id"] for row in since]
                     body = {"ids": ids, "reason": "shown before a restore"}
                     done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
                     assert (done.data["withdrawn"], done.data["available"]) == (1, 1)
                     assert {stored, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
-
-                    async def is_ranked() -> bool:
-                        return dict(await order(stack, board)) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}
-
-                    await until(is_ranked)
-
-                    async def all_sent() -> bool:
-                        return len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2
-
-                    await until(all_sent)
+                    await until(
+                        lambda: order(stack, board), lambda it: dict(it) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}
+                    )
+                    await until(lambda: len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2)
                     rows = await world.database.fetch("SELECT task_id FROM tasks")
                     assert {got.headers["webhook-id"] for got in receiver.all} - sent <= {
                         row["task_id"] for row in rows

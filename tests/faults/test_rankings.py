@@ -1,7 +1,7 @@
 """Live rankings whatever becomes of the ephemeral store, the messages and their readers: as Postgres has them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -25,7 +25,7 @@ from runtime.streams import leaderboard_consumer
 from runtime.streams.consumer import Message
 from tests.support.leaderboards import Played, events_of, write_plays
 from tests.support.stack import PATIENT
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import until
 
 TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
 
@@ -94,12 +94,6 @@ async def listed(engine: Engine) -> list[tuple[str, int]]:
     return [(item.player_id, item.score) for item in reply.items]
 
 
-async def until(fact: Callable[[], Awaitable[bool]], seconds: float = HANG_SECONDS) -> None:
-    async with asyncio.timeout(seconds):
-        while not await fact():
-            await asyncio.sleep(0.02)
-
-
 @asynccontextmanager
 async def reading(engine: Engine) -> AsyncIterator[None]:
     stop = asyncio.Event()
@@ -113,9 +107,9 @@ async def reading(engine: Engine) -> AsyncIterator[None]:
 
 async def test_plays_reach_the_ranking_by_their_messages(engine: Engine, settings: Settings) -> None:
     async with engine_for(settings) as reader, reading(reader):
-        await until(lambda: _is(shown(engine), []))
+        await until(lambda: shown(engine), lambda it: it == [])
         await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(20)], tell=True)
-        await until(lambda: _is(listed(engine), [(f"p{n}", n) for n in range(19, -1, -1)]))
+        await until(lambda: listed(engine), lambda it: it == [(f"p{n}", n) for n in range(19, -1, -1)])
         assert await shown(engine) == await by_rows(engine)
 
 
@@ -203,20 +197,20 @@ async def test_messages_lost_while_the_store_was_frozen_are_caught_up(engine: En
     valkey_server.freeze()
     try:
         await played_now(engine, [Played("bob", GAME, 9)], tell=True)
-        await until(lambda: _down(engine))
+        await until(lambda: engine.ephemeral.ping(), lambda it: not engine.ephemeral.up)
         assert await listed(engine) == [("bob", 9), ("ann", 5)]
     finally:
         valkey_server.thaw()
-    await until(lambda: _up(engine))
+    await until(lambda: engine.ephemeral.up)
     assert await listed(engine) == [("bob", 9), ("ann", 5)]
     assert await shown(engine) == await by_rows(engine)
 
 
 async def test_lost_message_is_caught_up_by_the_group(engine: Engine, settings: Settings) -> None:
     async with engine_for(settings) as reader, reading(reader):
-        await until(lambda: _is(shown(engine), []))
+        await until(lambda: shown(engine), lambda it: it == [])
         await played_now(engine, [Played("ann", GAME, 5)], tell=False)
-        await until(lambda: _is(listed(engine), [("ann", 5)]))
+        await until(lambda: listed(engine), lambda it: it == [("ann", 5)])
 
 
 async def test_play_that_commits_late_is_not_missed(engine: Engine) -> None:
@@ -251,16 +245,3 @@ async def test_rebuild_builds_every_live_board(engine: Engine, settings: Setting
     assert await rebuild_all(settings, tenant="tenant_none") == 0
     assert await rebuild_all(settings, board=BOARD) == 1
     assert await shown(engine) == await by_rows(engine)
-
-
-async def _is(found: Awaitable[object], wanted: object) -> bool:
-    return await found == wanted
-
-
-async def _up(engine: Engine) -> bool:
-    return engine.ephemeral.up
-
-
-async def _down(engine: Engine) -> bool:
-    await engine.ephemeral.ping()
-    return not engine.ephemeral.up

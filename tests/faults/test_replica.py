@@ -64,18 +64,11 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
         measured: Any = stack.database.replica
 
         async def says(reason: str) -> None:
-            async def is_so() -> bool:
-                return bool(measured.reason == reason)
-
-            await until(is_so)
+            await until(lambda: measured.reason == reason)
 
         async def replayed() -> None:
             written = primary.psql("select pg_current_wal_lsn()")
-
-            async def is_so() -> bool:
-                return standby.psql(f"select pg_last_wal_replay_lsn() >= '{written}'") == "t"
-
-            await until(is_so)
+            await until(lambda: standby.psql(f"select pg_last_wal_replay_lsn() >= '{written}'") == "t")
 
         await says("")
         campaign_id = (await make_campaign(stack))["id"]
@@ -96,7 +89,6 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
             await replayed()
         assert asked(standby) == READS
         assert FALLBACKS.values == before
-
         # Replay stops: the primary shows what the replica lacks.
         monkeypatch.setattr(replica, "LAG_SECONDS", 0.2)
         standby.psql("select pg_wal_replay_pause()")
@@ -198,16 +190,11 @@ async def test_plays_share_the_server_connections_of_a_pooler(
                 assert int(postgres.psql(f"{sessions} and application_name = 'tombola'", name)) <= SESSIONS
             await playing.check(world.database)
             assert not playing.refusals
-
             # A restored database behind the pooler is noticed although the connections to the pooler stay.
             forgotten: list[bool] = []
             stack.database.on_other_history.append(lambda: forgotten.append(True))
             stack.database._history = History("another", 0)
-
-            async def is_forgotten() -> bool:
-                return bool(forgotten)
-
-            await until(is_forgotten)
+            await until(lambda: forgotten)
         moved = await tombola(
             *("tenants", "move", "tenant_test", "--to", "eu"),
             DATABASE_URL=url,

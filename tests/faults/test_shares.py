@@ -112,11 +112,7 @@ async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], 
                 for stuck in (one, two, three)
                 for ask in asks(stuck) * 4
             ]
-
-            async def each_was_late() -> bool:
-                return len(late) == len(names)
-
-            await until(each_was_late)
+            await until(lambda: len(late) == len(names))
             rounds = [await good.world.round(good.game_id) for _ in range(20)]
             assert {answer.http for answer in rounds} == {200}
             over.set()

@@ -99,11 +99,7 @@ async def left_over(server: Postgres, *names: str) -> list[str]:
 async def is_whole(players: Players, server: Postgres, place: str, other: str) -> None:
     """Every answered play is in `place`, nothing is in the other, and the tenant's data are consistent."""
     stack, database = players.stack, players.stack.engine.database
-
-    async def is_placed() -> bool:
-        return database.of(stack.tenant_id).name == place
-
-    await until(is_placed)  # A process follows the directory within a second.
+    await until(lambda: database.of(stack.tenant_id).name == place)  # A process follows the directory within a second.
     rows = await rows_of(server.url(place), stack.tenant_id)
     assert rows["plays"] == rows["rewards"] == players.plays
     part = database.of(stack.tenant_id)

@@ -49,11 +49,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
 )
 async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers: tuple[Valkey, Valkey]) -> None:
     primary, replica = servers
-
-    async def follows() -> bool:
-        return b"master_link_status:up" in replica.command("INFO", "replication")
-
-    await until(follows)
+    await until(lambda: b"master_link_status:up" in replica.command("INFO", "replication"))
     address = Address(primary.port)
     async with address.serving() as port:
         url = primary.url.replace(f":{primary.port}/", f":{port}/")
@@ -157,11 +153,7 @@ async def plays_of(world: World, game_id: str) -> AsyncIterator[Callable[[], Awa
 
     async def some_play() -> None:
         wanted = len(answers) + 20
-
-        async def have_played() -> bool:
-            return len(answers) >= wanted or any(one.done() for one in players)
-
-        await until(have_played)
+        await until(lambda: len(answers) >= wanted or any(one.done() for one in players))
 
     players = [asyncio.ensure_future(player(f"player_{nth}")) for nth in range(4)]
     try:
@@ -197,21 +189,13 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
                 await slot.move(some_play, some_play)
                 await some_play()
         plays = await world.plays()
-
-        async def all_heard_of() -> bool:
-            return set(plays) <= {got.json["data"]["play_id"] for got in receiver.all}
-
-        await until(all_heard_of)
+        await until(lambda: set(plays) <= {got.json["data"]["play_id"] for got in receiver.all})
         before, events = stack.engine.ephemeral.lost, event_stream(0)
         async with Redis.from_url(slots["stream"].owner.url) as client:
             length = await client.xlen(events)
             last = await world.round(game_id, "player_0", key="last")
             assert "RateLimit" in last.headers
-
-            async def published() -> bool:
-                return bool(await client.xlen(events) > length)
-
-            await until(published)
+            await until(lambda: client.xlen(events), lambda it: it > length)
         assert stack.engine.ephemeral.lost == before
 
 

@@ -75,11 +75,7 @@ async def test_certify_refuses_bad_tokens_and_urls_before_it_makes_anything(stac
 async def test_interrupted_certify_archives_what_it_made(stack: Stack) -> None:
     asks = ("certify", "--url", stack.process.consumer_url, "--admin-url", stack.process.admin_url)
     process = await begun(*asks, TOMBOLA_TOKEN=stack.token("certifier", STAFF))
-
-    async def plays() -> bool:
-        return bool(await stack.database.fetchval("SELECT count(*) FROM plays") > 3)
-
-    await until(plays)
+    await until(lambda: stack.database.fetchval("SELECT count(*) FROM plays"), lambda it: it > 3)
     process.send_signal(signal.SIGTERM)  # As SIGINT does, by asyncio.
     out, err = await process.communicate()
     assert (process.returncode, out) == (130, b"") and b"Traceback" not in err, err

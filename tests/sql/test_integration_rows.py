@@ -79,9 +79,7 @@ async def logged(connection: asyncpg.Connection) -> dict[str, tuple[Any, ...]]:
     return {row["key"]: tuple(row)[1:] for row in rows}
 
 
-async def test_delivery_note_keeps_the_newest_attempt_but_never_undoes_a_delivery(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_delivery_note_keeps_the_newest_attempt_and_undoes_no_delivery(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         rows = [("i1", "d1", "e1", "retry", 1), ("i1", "d2", "e2", "delivered", 1), ("i3", "d3", "e1", "dead", 1)]
         await note(connection, *rows, ("i9", "d4", "e1", "retry", 1))

@@ -107,19 +107,11 @@ async def test_core_processes_run_a_leased_job_once_and_the_second_continues_aft
         first_process, second_process = [await processes.enter_async_context(AsyncExitStack()) for _ in range(2)]
         first = await first_process.enter_async_context(running(settings, ("core",)))
         await second_process.enter_async_context(running(settings, ("core",)))
-
-        async def both_are_busy() -> bool:
-            return len({id(engine) for engine in ran["own"]}) == 2 and len(ran["leased"]) > 10
-
-        await until(both_are_busy)
+        await until(lambda: len({id(engine) for engine in ran["own"]}) == 2 and len(ran["leased"]) > 10)
         [holder] = {id(engine) for engine in ran["leased"]}
         await (first_process if holder == id(first.engine) else second_process).aclose()
         ran["leased"].clear()
-
-        async def continues() -> bool:
-            return bool(ran["leased"])
-
-        await until(continues)
+        await until(lambda: ran["leased"])
         assert id(ran["leased"][0]) != holder
 
 

@@ -57,9 +57,7 @@ async def test_reversal_takes_at_most_the_one_balance(connection: asyncpg.Connec
     assert [tuple(row) for row in await connection.fetch(query)] == [(-3, 2), (-2, 0)]
 
 
-async def test_balances_are_added_and_ledgers_rewritten_since_the_guests_first(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_balances_are_added_and_ledgers_rewritten_since_the_guests_first(connection: asyncpg.Connection) -> None:
     await connection.execute(BALANCES)
     await ask(connection, "merging.move_balances", "gus", "ann")
     assert await rows(connection, "balances", "player_id, scope_key, currency, balance, seq") == [

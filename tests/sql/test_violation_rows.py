@@ -70,20 +70,9 @@ async def test_violation_found_again_is_kept_and_one_not_found_is_gone(connectio
         "SELECT violation_id, unix(last_seen_at), unix(gone_at), deviation FROM violations"
         " WHERE tenant_id = 'u' AND violation_id NOT LIKE 'new%'"
     )
-    assert {row[0]: tuple(row[1:]) for row in rows} == {
-        "z": (20, 0, "2"),
-        "y": (10, 20, "1"),
-        "x": (10, 20, "1"),
-        "w": (20, 0, "1"),
-        "v": (10, 0, "1"),
-        "u": (10, 5, "1"),
-        "s": (10, 0, "1"),
-        "r": (20, 0, "1"),
-        "q": (30, 0, "1"),
-        "p": (10, 15, "1"),
-        "o": (10, 0, "1"),
-        "n": (10, 0, "1"),
-    }
+    expected = {"z": (20, 0, "2"), **dict.fromkeys("yx", (10, 20, "1")), **dict.fromkeys("wr", (20, 0, "1"))}
+    expected |= {"u": (10, 5, "1"), "q": (30, 0, "1"), "p": (10, 15, "1"), **dict.fromkeys("vson", (10, 0, "1"))}
+    assert {row[0]: tuple(row[1:]) for row in rows} == expected
     assert await note(connection, FOUND, most_open=99) == [("b", "other")], "for which there was no room"
 
 

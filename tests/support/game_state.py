@@ -43,15 +43,8 @@ def mug(**named: Any) -> PrizeTerms:
 
 def game(definition: dict[str, Any] = WHEEL, **named: Any) -> GameSnapshot:
     rules, rule = read_rules(definition)
-    zero = (
-        "start_date",
-        "end_date",
-        "redeem_until",
-        "max_plays_per_user",
-        "max_plays_per_day",
-        "opens_at",
-        "closes_at",
-    )
+    dates = ("start_date", "end_date", "redeem_until", "opens_at", "closes_at")
+    zero = (*dates, "max_plays_per_user", "max_plays_per_day")
     no = ("shows_plan", "requires_turn", "admits_guests", "verify_timing", "spends", "auto_grant")
     known: dict[str, Any] = dict.fromkeys(zero, 0) | dict.fromkeys(no, False)
     known |= {"tenant_id": "t", "game_id": "g", "version": 7, "revision": 1, "revision_hash": HASH, "status": "active"}

@@ -32,15 +32,8 @@ async def write_plays(
         await engine.rankings.drain()
     rows = [
         (
-            tenant_id,
-            ids.make("play"),
-            p.game_id,
-            p.player_id,
-            ids.make("sess"),
-            p.score,
-            p.wins,
-            p.points,
-            _time(since + p.at),
+            *(tenant_id, ids.make("play"), p.game_id, p.player_id, ids.make("sess")),
+            *(p.score, p.wins, p.points, _time(since + p.at)),
         )
         for p in plays
     ]

@@ -52,11 +52,7 @@ class Desk(Visit):
 
     async def until(self, script: str) -> None:
         """Waits until it is so. Asked from outside: the page's policy lets it evaluate nothing itself."""
-
-        async def is_so() -> bool:
-            return bool(await self.page.evaluate(script))
-
-        await until(is_so)
+        await until(lambda: self.page.evaluate(script))
 
     async def to(self, path: str) -> None:
         await self.page.goto(self.home + path)

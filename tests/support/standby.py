@@ -33,8 +33,4 @@ async def replicated(
 
 async def replication_is(primary: Postgres, state: str) -> None:
     """Waits until the standby's replication is `sync` or `async`, and streams."""
-
-    async def is_so() -> bool:
-        return primary.psql("select sync_state from pg_stat_replication where state = 'streaming'") == state
-
-    await until(is_so)
+    await until(lambda: primary.psql("select sync_state from pg_stat_replication where state = 'streaming'") == state)

@@ -1,15 +1,16 @@
 """Waiting for facts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
 
 HANG_SECONDS: Final = 150.0
 """What has not come about by then never will: a ceiling, far above what a busy machine needs."""
 
 
-async def until(fact: Callable[[], Awaitable[bool]]) -> None:
-    """Returns once the fact holds. TimeoutError where it does not come about."""
+async def until(read: Callable[[], Any], fits: Callable[[Any], Any] = bool) -> None:
+    """Returns once what is read, or awaited, fits. TimeoutError where it does not come about."""
     async with asyncio.timeout(HANG_SECONDS):
-        while not await fact():
+        while not fits(await found if inspect.isawaitable(found := read()) else found):
             await asyncio.sleep(0.01)

@@ -110,16 +110,8 @@ async def test_import_makes_everything_in_the_file_and_resolves_its_names(world:
     campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
     assert (campaign["status"], campaign["end_date"]) == ("CAMPAIGN_STATUS_DRAFT", 1_930_086_000)
     entries = (await all_there(stack))["audit"][:9]
-    creations = [
-        "draw.create",
-        "pack.create",
-        "leaderboard.create",
-        "quest.create",
-        "game.create",
-        "prize.create",
-        "prize.create",
-        "campaign.create",
-    ]
+    kinds = ("draw", "pack", "leaderboard", "quest", "game", "prize", "prize", "campaign")
+    creations = [f"{kind}.create" for kind in kinds]
     assert [entry["action"] for entry in entries] == ["campaign.import", *creations]
 
 

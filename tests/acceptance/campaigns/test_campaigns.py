@@ -132,7 +132,6 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     raffle |= {"tickets": {"ranking": "board_a"}, "randomness": {"kind": "INTERNAL"}}
     drawn = (await stack.admin("POST", "/admin/draws", raffle)).data
     await stack.admin("POST", f"/admin/draws/{drawn['id']}/close", {})
-
     copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
     assert (copy["name"], copy["status"]) == ("Autumn (copy)", "CAMPAIGN_STATUS_DRAFT")
     assert copy["settings"] == {"theme": "leaf"}
@@ -167,7 +166,6 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
         config, prize_context(stack.tenant_id, new_free["prize_id"])
     )
     assert (secrets, config["headers"]) == (["marker-of-a-secret"], {"X-Key": "carried"})
-
     named = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})).data
     assert named["name"] == "Winter"
     await stack.admin("PUT", f"/admin/campaigns/{copy['id']}", {"status": "active"})

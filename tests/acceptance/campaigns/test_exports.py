@@ -300,11 +300,7 @@ async def test_exports_of_a_tenant_run_two_at_a_time(
     monkeypatch.setattr(feed, "_part", held)
     stack = replace(module_stack, tenant_id=many)
     running = [asyncio.create_task(text_of(stack, "plays")) for _ in range(2)]
-
-    async def both() -> bool:
-        return begun == 2
-
-    await until(both)
+    await until(lambda: begun == 2)
     third = await stack.admin("GET", "/admin/exports/plays")
     assert refused(third) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED") and int(third.headers["Retry-After"]) > 0
     assert await rows_of(module_stack, "plays"), "another tenant's has places of its own"
@@ -324,9 +320,7 @@ async def test_exports_of_merchants_leave_their_tenant_a_place() -> None:
         pass
 
 
-async def test_export_that_is_not_read_loses_its_place(
-    module_stack: Stack, many: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unread_export_loses_its_place(module_stack: Stack, many: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = feed._part
 
     async def endless(edge: Any, message: Any) -> Any:

@@ -107,9 +107,7 @@ async def test_figures_count_a_start_that_is_decided_again_once(module_stack: St
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
 
 
-async def test_figures_compare_draws_with_the_odds_of_their_revision(
-    module_stack: Stack, played: dict[str, str]
-) -> None:
+async def test_figures_compare_draws_with_odds_of_their_revision(module_stack: Stack, played: dict[str, str]) -> None:
     """A draw counts though the prize was out of stock."""
     await settle(module_stack)
     [before] = (await figures(module_stack, played["campaign"], game_id=played["game"]))["odds"]

@@ -95,11 +95,7 @@ async def test_live_stream_asks_core_once_for_watchers(module_stack: Stack, monk
                 await anext(events)
                 updates += 1
         assert updates == 15 and requests <= 9
-
-    async def nobody_asks() -> bool:
-        return feeds() <= before
-
-    await until(nobody_asks)
+    await until(lambda: feeds() <= before)
 
 
 async def test_live_stream_needs_a_token_of_staff_and_ends_with_it(module_stack: Stack) -> None:

@@ -251,11 +251,7 @@ async def test_declared_number_is_refused_before_its_time(world: World) -> None:
     await step(world, draw_id, "close")
     early = await step(world, draw_id, "draw", value="4 8 15 16 23 42")
     assert (early.reason, early.envelope["data"]["available_at"]) == ("RANDOMNESS_PENDING", soon)
-
-    async def is_time() -> bool:
-        return world.stack.engine.clock.now() > soon
-
-    await until(is_time)
+    await until(lambda: world.stack.engine.clock.now() > soon)
     assert fields_of(await step(world, draw_id, "draw")) == ["value"]
     shown = (await step(world, draw_id, "draw", value=" 4 8 15 16 23 42 ")).data
     assert shown["randomness"]["value"] == "4 8 15 16 23 42"
@@ -309,15 +305,9 @@ async def test_winners_names_are_hidden_from_staff_of_a_merchant(world: World) -
 
 
 async def test_wrong_terms_are_named(world: World) -> None:
-    body = {
-        "campaign_id": world.campaign_id,
-        "name": "Grand prize",
-        "tickets": {"currency": "ticket", "ranking": "board_1"},
-        "prizes": [],
-        "alternates": 6_000,
-        "closes_at": 1,
-        "randomness": {"kind": "DECLARED", "at": 1},
-    }
+    body = {"campaign_id": world.campaign_id, "name": "Grand prize"}
+    body |= {"tickets": {"currency": "ticket", "ranking": "board_1"}, "prizes": [], "alternates": 6_000, "closes_at": 1}
+    body |= {"randomness": {"kind": "DECLARED", "at": 1}}
     refused = await world.stack.admin("POST", "/admin/draws", body)
     assert set(fields_of(refused)) == {"tickets", "prizes", "closes_at", "randomness.source", "randomness.at"}
     body |= {"tickets": {"ranking": "board_1"}, "prizes": [{"prize_id": "prize_1", "count": 1}], "alternates": 0}

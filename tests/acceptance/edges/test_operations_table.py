@@ -361,9 +361,8 @@ async def manage(ask: Conforming, known: Ids) -> None:
             ("draws", {**draw, "randomness": {"kind": "INTERNAL"}}),
         )
         made = {kind: (await ask.admin("POST", f"/admin/{kind}", of_world | body)).data["id"] for kind, body in bodies}
-        unused = (
-            await ask.admin("POST", "/admin/draws", of_world | bodies[2][1] | {"tickets": {"imported": True}})
-        ).data["id"]
+        answer = await ask.admin("POST", "/admin/draws", of_world | bodies[2][1] | {"tickets": {"imported": True}})
+        unused = answer.data["id"]
         why = {"player_id": "ann", "reason": "lost"}
         calls: tuple[tuple[str, dict[str, Any]], ...] = (
             (f"quests/{made['quests']}/rotate-secret", {}),

@@ -59,7 +59,6 @@ async def test_origin_of_a_tenant_reads_its_own_and_nothing_of_another(shop: Sta
     assert not await readable(shop, BRAND, "/wallet", Authorization=other), "its preflight may pass, its answer not"
     assert not await readable(shop, BRAND, "/games/game_1/render", **{"X-Tenant-Id": OTHER_TENANT})
     assert await readable(shop, BRAND, "/wallet", Authorization="Bearer expired"), "so that it may log in again"
-
     await of_tenant(shop, shop.tenant_id)
 
     async def ended() -> bool:

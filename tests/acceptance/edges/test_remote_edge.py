@@ -51,16 +51,9 @@ async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
     lines = [*codes, codes[7], "has space"]
     said = await import_codes(edge, prize_id, "\n".join(lines).encode())
     assert said["http"] == 200, said
-    assert said["data"] == {
-        "added": 6_000,
-        "duplicates": 1,
-        "invalid": 1,
-        "errors": [
-            {"line": 6_001, "reason": "duplicate"},
-            {"line": 6_002, "reason": "contains white space or unprintable characters"},
-        ],
-        "available": 6_000,
-    }
+    errors = [(one["line"], one["reason"]) for one in said["data"].pop("errors")]
+    assert errors == [(6_001, "duplicate"), (6_002, "contains white space or unprintable characters")]
+    assert said["data"] == {"added": 6_000, "duplicates": 1, "invalid": 1, "available": 6_000}
     said = await import_codes(edge, prize_id, json.dumps({"codes": codes[:10]}).encode(), "application/json")
     assert (said["data"]["added"], said["data"]["duplicates"]) == (0, 10)
 

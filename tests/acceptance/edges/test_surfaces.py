@@ -82,12 +82,9 @@ async def test_running_process_is_alive_and_ready(stack: Stack, surface: str) ->
         async with stack.http.get(url_of(stack, surface) + path) as answer:
             return answer.status, (await answer.json())["code"]
 
-    async def is_ready() -> bool:
-        return await answers("/readyz") == (200, "OK")
-
     assert await answers("/healthz") == (200, "OK")
     # A store that a busy machine keeps waiting for longer than a probe waits is not ready for that time.
-    await until(is_ready)
+    await until(lambda: answers("/readyz"), lambda it: it == (200, "OK"))
 
 
 @patient_with_both
@@ -149,9 +146,7 @@ async def test_cached_render_shows_a_change_at_once(stack: Stack) -> None:
 
 
 @pytest.mark.settings(**AS_SHIPPED)
-async def test_public_page_is_served_and_viewed_without_the_ephemeral_store(
-    stack: Stack, valkey_server: Valkey
-) -> None:
+async def test_public_page_is_served_and_viewed_without_valkey(stack: Stack, valkey_server: Valkey) -> None:
     campaign = await make_campaign(stack)
     valkey_server.freeze()
     try:

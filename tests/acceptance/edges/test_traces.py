@@ -21,9 +21,7 @@ def extra_settings(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> dict[
 
 
 @pytest.mark.own_service
-async def test_sampled_play_is_traced_from_the_edge_to_its_commit(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
+async def test_sampled_play_is_traced_to_its_commit(own_world: World, stack: Stack, receiver: Receiver) -> None:
     game_id = await own_world.wheel()
     settings = replace(stack.process.settings, core_rpc_addresses=(stack.process.rpc_address,), consumer_port=0)
     async with running(settings, ["consumer"]) as edge:

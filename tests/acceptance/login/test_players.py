@@ -180,11 +180,9 @@ async def test_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone) 
     following = (await refresh(stack, first, **HERE)).data
     await ended(stack, first, **THERE)
     await ended(stack, following["refresh_token"], **HERE)
-
-    async def is_refused() -> bool:
-        return (await stack.consumer("GET", "/players/me", headers=bearer(following["token"]))).http == 401
-
-    await until(is_refused)
+    await until(
+        lambda: stack.consumer("GET", "/players/me", headers=bearer(following["token"])), lambda it: it.http == 401
+    )
 
 
 async def test_refresh_by_rivals_succeeds_twice_and_then_ends_the_login(stack: Stack, phone: Phone) -> None:

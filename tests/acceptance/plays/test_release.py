@@ -93,11 +93,7 @@ async def test_opening_of_a_release_matches_the_terms_of_its_plays(world: World)
     promised = (await world.start(game_id)).data["revision_hash"]
     before = (await prize(world, prize_id))["release"]
     assert before["opening"] == ""
-
-    async def opened() -> bool:
-        return bool((await prize(world, prize_id))["release"]["opening"])
-
-    await until(opened)
+    await until(lambda: prize(world, prize_id), lambda it: it["release"]["opening"])
     document = (await prize(world, prize_id))["release"]["opening"]
     assert hashlib.sha256(document.encode()).hexdigest() == before["commitment"]
     answer = (await world.stack.admin("GET", f"/admin/revisions/{promised}")).data
@@ -117,11 +113,9 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
         "unlimited"
     ]
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
-
-    async def opened() -> bool:
-        return len((await world.stack.admin("GET", f"/admin/revisions/{promised}")).data["openings"]) == 1
-
-    await until(opened)
+    await until(
+        lambda: world.stack.admin("GET", f"/admin/revisions/{promised}"), lambda it: len(it.data["openings"]) == 1
+    )
 
 
 @pytest.mark.parametrize(

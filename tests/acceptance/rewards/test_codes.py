@@ -43,17 +43,9 @@ async def test_import_adds_or_names_each_line(stack: Any, prize_id: str, form: s
     body, content_type = FORMS[form]
     data = (await send(stack, prize_id, body, content_type))["data"]
     empty = [{"line": 4, "reason": "is empty"}] if form == "json" else []
-    assert data == {
-        "added": 3,
-        "duplicates": 1,
-        "invalid": 1 + len(empty),
-        "errors": [
-            {"line": 3, "reason": "duplicate"},
-            *empty,
-            {"line": 6, "reason": "contains white space or unprintable characters"},
-        ],
-        "available": 3,
-    }
+    wrong = {"line": 6, "reason": "contains white space or unprintable characters"}
+    assert data.pop("errors") == [{"line": 3, "reason": "duplicate"}, *empty, wrong]
+    assert data == {"added": 3, "duplicates": 1, "invalid": 1 + len(empty), "available": 3}
 
 
 @pytest.mark.parametrize("surface", ["admin", "core"])

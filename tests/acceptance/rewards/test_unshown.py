@@ -131,9 +131,7 @@ async def board_of_a_draft_campaign(world: World) -> str:
         ("leaderboards", board_of_a_draft_campaign),
     ],
 )
-async def test_unshown_thing_answers_as_an_unknown_one(
-    own_world: World, kind: str, unshown: Callable[[World], Awaitable[str]]
-) -> None:
+async def test_hidden_thing_is_unknown(own_world: World, kind: str, unshown: Callable[[World], Awaitable[str]]) -> None:
     stack = own_world.stack
     guest = await new_guest(own_world, await own_world.wheel(access="public"))
     nothing = f"{kind}_there_is_none"

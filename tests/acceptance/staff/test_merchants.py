@@ -240,10 +240,7 @@ async def test_delivery_log_shows_a_merchants_staff_its_own_events(shops: Shops)
         items = (await stack.admin("GET", f"/admin/integrations/{hook_id}/deliveries")).data["items"]
         return {json.loads(item["request"])["data"]["of"]: item["id"] for item in items}
 
-    async def all_delivered() -> bool:
-        return len(await deliveries(shops.tenant)) == 2
-
-    await until(all_delivered)
+    await until(lambda: deliveries(shops.tenant), lambda it: len(it) == 2)
     assert set(await deliveries(shops.staff)) == {shops.bobs["campaign"]}
     narrowed = {"campaign_id": shops.bobs["campaign"]}
     assert (await shops.tenant.admin("PUT", f"/admin/integrations/{hook_id}", narrowed)).http == 200

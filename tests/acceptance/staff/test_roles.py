@@ -31,14 +31,8 @@ HANDED_OUT: Final = (
 )
 
 ROLES: Final = (
-    (),
-    ("admin",),
-    ("designer",),
-    ("reward_manager",),
-    ("platform",),
-    ("admin", "platform"),
-    ("designer", "reward_manager"),
-    ("Admin", "owner", "superuser", ""),
+    *((), ("admin",), ("designer",), ("reward_manager",), ("platform",), ("admin", "platform")),
+    *(("designer", "reward_manager"), ("Admin", "owner", "superuser", "")),
 )
 
 

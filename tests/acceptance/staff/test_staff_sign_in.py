@@ -135,9 +135,8 @@ async def test_oidc_sign_in_gives_the_roles_of_the_claims(trusting: Stack, issue
     answer = await finish(trusting, begun, issuer.code("dora", begun))
     reply = (await me(trusting, answer.data["token"])).data
     assert (reply["subject"], reply["tenant_id"], reply["roles"]) == ("dora", trusting.tenant_id, ["designer"])
-    assert (
-        await trusting.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(answer.data["token"]))
-    ).data == {}
+    done = await trusting.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(answer.data["token"]))
+    assert done.data == {}
     assert refused(await me(trusting, answer.data["token"])) == INVALID
 
 
@@ -241,11 +240,7 @@ async def test_logout_everywhere_ends_the_subjects_tokens_until_then(stack: Stac
     await stack.database.execute(
         "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
     )
-
-    async def counts() -> bool:
-        return (await me(stack, there)).code == "OK"
-
-    await until(counts)
+    await until(lambda: me(stack, there), lambda it: it.code == "OK")
     assert refused(await me(stack, here)) == ENDED
 
 

@@ -113,11 +113,7 @@ async def test_refused_save_is_in_view_and_leaving_asks_about_unsaved_changes(de
     await first.fill("90")
     await page.get_by_role("button", name="Save", exact=True).click()
     await desk.until("document.activeElement?.matches('.problem, [aria-invalid=true]')")
-
-    async def is_logged() -> bool:
-        return bool(desk.wrong)
-
-    await until(is_logged)
+    await until(lambda: desk.wrong)
     desk.wrong.clear()  # The refusal itself.
     questions: list[str] = []
 

@@ -34,7 +34,6 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
     await page.wait_for_selector("main >> text=Before playing")
     entry = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["entry"]
     assert entry["consents"] == [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True, "link": ""}]
-
     submitted = {"consents": {"terms": True}, "source": {"utm_source": "letter", "referrer": "news.example"}}
     await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", submitted, player="erin")
     await page.get_by_label("Consent", exact=True).select_option(label="Agreed to terms")

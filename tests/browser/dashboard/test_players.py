@@ -301,10 +301,7 @@ async def opens(stack: Stack, token: str) -> bool:
 
 
 async def ends(stack: Stack, token: str) -> None:
-    async def refused() -> bool:
-        return not await opens(stack, token)
-
-    await until(refused)
+    await until(lambda: opens(stack, token), lambda it: not it)
 
 
 async def test_token_is_shown_once_and_revoked_and_a_person_s_sessions_ended(desk: Desk) -> None:

@@ -139,11 +139,8 @@ async def test_form_of_a_webhook_hides_its_secrets_and_shows_each_error_at_its_p
     url, header = field(desk, "fulfillment.config.url"), field(desk, "fulfillment.config.headers.X-Key")
 
     async def becomes(**change: Any) -> None:
-        async def is_so() -> bool:
-            return bool(await config_of_prize(fair.stack, prize) == {**config, **change})
-
         await desk.press("Save", within="main")
-        await until(is_so)
+        await until(lambda: config_of_prize(fair.stack, prize), lambda it: it == {**config, **change})
 
     named = field(desk, "fulfillment.config.headers.channel")
     assert await named.evaluate("(it) => it.localName") == "input", "a header named like a choice is text"

@@ -200,9 +200,7 @@ async def test_catalogue_change_writes_only_the_named_rows(
     assert len(changed) == many and all(of in row for row in changed)
 
 
-async def test_quest_counts_games_of_its_campaign_and_keeps_secrets_for_events(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_quest_counts_games_of_its_campaign_and_keeps_secrets_for_events(connection: asyncpg.Connection) -> None:
     of = ("camp", "Q", "", "daily", 1, "active", 0, 0)
     for game, many in (("g1", 1), ("g2", 0)):
         counts = f'{{"kind": "plays", "game_id": "{game}"}}'
@@ -244,9 +242,7 @@ async def test_player_met_or_signed_up_twice_exists_once(connection: asyncpg.Con
     ] == [*(["p1"], [])]
 
 
-async def test_contact_link_requires_an_unmerged_player_and_ends_guesthood(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_contact_link_requires_an_unmerged_player(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async def link(player: str, contact: str, value: str) -> list[Any]:
         return await ask(connection, "players.link", player, contact, "email", value, "email_otp")
 

@@ -101,9 +101,7 @@ async def test_give_up_takes_named_tasks_and_returns_their_own_rewards(
     assert sorted((row["task_id"], row["failed_reward_id"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
 
 
-async def test_rearm_waits_for_a_lease_and_then_changes_nothing(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_rearm_waits_for_a_lease_and_changes_nothing(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             await rival.fetch(SQL["lease"], "t", 60.0, ["a"], "me", [], [])

@@ -252,9 +252,7 @@ def unnumbered(found: Contents) -> dict[str, list[Any]]:
 
 @tried(max_examples=60)
 @given(batches=st.lists(some_changes(), min_size=2, max_size=4))
-async def test_merged_changes_commit_just_where_each_does_and_leave_the_same_rows(
-    shared: Database, batches: list[Changes]
-) -> None:
+async def test_merged_changes_leave_the_rows_of_each_by_itself(shared: Database, batches: list[Changes]) -> None:
     apart: list[Changes] = []
     merged = Changes()
     for changes in batches:

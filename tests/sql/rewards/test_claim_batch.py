@@ -74,14 +74,8 @@ async def database(empty: Database, pool: asyncpg.Pool) -> Database:
 async def claim(database: Database, names: list[str], tenant_id: str = "t") -> list[Any]:
     requested = [REWARDS[name][1] for name in names]
     return await database.fetch(
-        CLAIM,
-        tenant_id,
-        names,
-        [player for player, _ in requested],
-        [key for _, key in requested],
-        [f"task_of_{name}" for name in names],
-        ["none", "voucher_code"],
-        [{} for _ in names],
+        *(CLAIM, tenant_id, names, [player for player, _ in requested], [key for _, key in requested]),
+        *([f"task_of_{name}" for name in names], ["none", "voucher_code"], [{} for _ in names]),
     )
 
 

@@ -159,9 +159,7 @@ async def test_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> N
     boxes = Remembering(process_batch, idle_seconds=0.01)
     assert await boxes.post("a", 1) == 1
     assert len(boxes) == 1
-    async with asyncio.timeout(HANG_SECONDS):
-        while len(boxes):
-            await asyncio.sleep(0.005)
+    await until(lambda: not len(boxes))
     assert await boxes.post("a", 2) == 1
     assert len(states) == 2
 
@@ -233,13 +231,9 @@ async def test_actor_of_nothing_leaves_with_its_last_answer_and_loses_none(overl
     something = boxes.post("something", 4)
     gate.open.set()
     assert await asyncio.gather(first, *rest, something) == list(range(5))
-    await until(lambda: _is_left(boxes, 1))
+    await until(lambda: len(boxes) == 1)
     assert await boxes.post("nothing", 5) == 5  # Alone, and waited for: its batch ends after the actor has looked.
-    await until(lambda: _is_left(boxes, 1))
-
-
-async def _is_left(boxes: Boxes, count: int) -> bool:
-    return len(boxes) == count
+    await until(lambda: len(boxes) == 1)
 
 
 async def test_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
@@ -270,11 +264,7 @@ async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.
     boxes = Boxes(gate.process_batch, idle_seconds=3600)
     for nth in range(3):
         await boxes.post("a", nth)
-
-        async def rests(nth: int = nth) -> bool:
-            return len(timers) > nth
-
-        await until(rests)
+        await until(lambda nth=nth: len(timers) > nth)
     assert [timer.cancelled() for timer in timers] == [True, True, False]
     await boxes.drain()
 
@@ -288,11 +278,7 @@ async def test_actor_that_rests_while_its_batch_ends_stays_unless_it_is_unneeded
     await asyncio.sleep(0)
     gate.open.set()
     await answer
-
-    async def ended() -> bool:
-        return all(not box.batches for box in boxes._boxes.values()) and (len(boxes) == 0) == unneeded
-
-    await until(ended)
+    await until(lambda: all(not box.batches for box in boxes._boxes.values()) and (len(boxes) == 0) == unneeded)
     for _ in range(5):
         await asyncio.sleep(0)
     assert len(boxes) == (not unneeded)

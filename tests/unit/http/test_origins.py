@@ -248,7 +248,6 @@ async def test_pages_of_allowed_origins_may_call_and_read_refusals(core: Core) -
     runner = await serve(app, "127.0.0.1", 0, cors=Cors(Origins(core, [])))
     ours, theirs = "Origin: https://shop.example", "Origin: https://evil.example"
     asks = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,idempotency-key")
-
     preflight = await send(runner, get("/api/v1/games/1/play", ours, *asks, method="OPTIONS"))
     assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (200, "https://shop.example")
     assert "Idempotency-Key" in preflight.headers["access-control-allow-headers"]
@@ -260,7 +259,6 @@ async def test_pages_of_allowed_origins_may_call_and_read_refusals(core: Core) -
     assert "access-control-allow-origin" not in stranger.headers and stranger.headers["vary"] == "Origin"
     plain = await send(runner, get("/api/v1/games/1/play", method="OPTIONS"))
     assert plain.status == 405
-
     refused = await send(runner, post("/api/v1/games/1/play", b"{}", ours))
     assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, "https://shop.example")
     assert refused.headers["access-control-expose-headers"] == ", ".join(ANSWER_HEADERS)
@@ -271,7 +269,6 @@ async def test_pages_of_allowed_origins_may_call_and_read_refusals(core: Core) -
     for origin in (theirs, "Origin: null", "Origin: https://shop.example.evil.test", "Origin: https://SHOP.example"):
         answer = await send(runner, post("/api/v1/games/1/play", b"{}", origin))
         assert "access-control-allow-origin" not in answer.headers and answer.headers["vary"] == "Origin"
-
     expired = await send(runner, get("/api/v1/wallet", ours))
     assert (expired.status, expired.headers["access-control-allow-origin"]) == (401, "https://shop.example")
     assert "access-control-allow-origin" not in (await send(runner, get("/api/v1/wallet", theirs))).headers

@@ -170,9 +170,7 @@ async def test_request_that_the_parser_refuses_is_answered_in_the_envelope(runne
 
 @pytest.mark.parametrize("path", ["/echo", "/stream"])
 @pytest.mark.parametrize("rest", [b"", b"ZZ\r\nabc\r\n"])
-async def test_body_that_stops_or_breaks_is_given_up(
-    runner: Runner, path: str, rest: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_broken_body_is_given_up(runner: Runner, path: str, rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.http.bodies.BODY_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
     writer.write(get(path, "Transfer-Encoding: chunked", "Expect: 100-continue", method="POST", body=b"3\r\nabc\r\n"))

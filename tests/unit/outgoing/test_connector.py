@@ -155,16 +155,8 @@ class Rebinding(AbstractResolver):
     async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[Any]:
         self.asked += 1
         address = "127.0.0.1" if self.asked > 1 else "192.0.2.1"
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-        ]
+        found = {"hostname": host, "host": address, "port": port, "family": socket.AF_INET, "proto": 0}
+        return [found | {"flags": socket.AI_NUMERICHOST}]
 
     async def close(self) -> None:
         pass

@@ -47,16 +47,8 @@ def _play(
     def available(prize_id: str, quantity: int) -> bool:
         return stock is None or prize_id not in stock or stock[prize_id] >= quantity
 
-    return rules.decide(
-        Attempt(
-            rules.parse(config),
-            GameRule(**rule),
-            Words(seed, client_seed) if words is None else GivenWords(words),
-            payload or {},
-            plan,
-            available,
-        )
-    )
+    drawn = Words(seed, client_seed) if words is None else GivenWords(words)
+    return rules.decide(Attempt(rules.parse(config), GameRule(**rule), drawn, payload or {}, plan, available))
 
 
 def _refusal(function: Callable[..., Any], *arguments: Any) -> Fault:

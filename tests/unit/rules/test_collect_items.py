@@ -126,9 +126,7 @@ def _config(frequencies: list[int], total_items: int, interval_ms: int = 250) ->
     st.integers(1, 60),
     st.integers(1, 5000),
 )
-def test_plan_equals_an_independent_computation(
-    seed: bytes, frequencies: list[int], total_items: int, interval_ms: int
-) -> None:
+def test_plan_equals_independent_one(seed: bytes, frequencies: list[int], total_items: int, interval_ms: int) -> None:
     plan = drop_sequence.plan(parse(_config(frequencies, total_items, interval_ms)), seed)
     key = hmac.new(seed, b"plan", hashlib.sha256).digest()
     assert len(plan) == total_items

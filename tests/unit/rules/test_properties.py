@@ -112,7 +112,6 @@ def test_play_replays_byte_for_byte(
         rules, rules.parse(raw), game, seed=seed, client_seed=client_seed, payload=payload, plan=plan, path=kept_path
     )
     assert msgspec.json.encode(first) == msgspec.json.encode(again) == msgspec.json.encode(replayed)
-
     taken = Counter[str]()
     for award in first.awards:
         assert award.quantity > 0

@@ -67,28 +67,6 @@ async def test_refused_guest_is_the_guest_again_once_its_token_works(fair: World
     visit.forgive("401")
 
 
-async def test_guest_merged_elsewhere_plays_on_as_a_new_guest(fair: World, visit: Visit, phone: Phone) -> None:
-    """The merge's answer was lost: the page still holds the guest's token, which is refused."""
-    await visit.open(await game(fair))
-    await visit.play()
-    token = await visit.guest_token()
-    login = await sign_in(visit, phone, "oda@merged.test")
-    lost = """(token) => {
-        const name = Object.keys(localStorage).find((name) => name.startsWith("tombola.login"));
-        localStorage.setItem(name.replace("login", "guest"), JSON.stringify(token));
-        localStorage.removeItem(name);
-        sessionStorage.clear();
-    }"""
-    await visit.page.evaluate(lost, token)
-    await visit.page.reload()
-    await visit.ready()
-    await visit.play()
-    found = await owners(fair)
-    assert len(found) == 2 and found.count(login["player"]["id"]) == 1
-    assert await visit.guest_token() != token
-    visit.forgive("401")
-
-
 async def test_guest_of_an_expired_token_plays_as_another_or_signs_in(fair: World, visit: Visit, phone: Phone) -> None:
     await visit.open(await game(fair))
     await visit.play()

@@ -17,7 +17,7 @@ from tests.support.stack import ROLES, Stack, fields_of
 from tests.support.waiting import until
 
 
-async def test_board_is_made_changed_listed_and_removed(stack: Stack) -> None:
+async def test_board_is_made_changed_and_removed(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     prize_id = await make_prize(stack)
     ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": prize_id}]
@@ -26,22 +26,15 @@ async def test_board_is_made_changed_listed_and_removed(stack: Stack) -> None:
     assert made["status"] == "LEADERBOARD_STATUS_ACTIVE"
     assert (made["metric"], made["mode"]) == ("LEADERBOARD_METRIC_SCORE", "LEADERBOARD_MODE_SUM")
     assert made["prizes"] == ranks
-    changed = (
-        await stack.admin("PUT", f"/admin/leaderboards/{made['id']}", {"name": "Best", "mode": "LEADERBOARD_MODE_BEST"})
-    ).data
+    path = f"/admin/leaderboards/{made['id']}"
+    changed = (await stack.admin("PUT", path, {"name": "Best", "mode": "LEADERBOARD_MODE_BEST"})).data
     assert (changed["name"], changed["mode"], changed["end_date"]) == ("Best", "LEADERBOARD_MODE_BEST", NOON)
-    assert (await stack.admin("GET", f"/admin/leaderboards/{made['id']}")).data == changed
+    assert (await stack.admin("GET", path)).data == changed
     listed = (await stack.admin("GET", "/admin/leaderboards", campaign=campaign_id, q="best", status="active")).data
     assert [item["id"] for item in listed["items"]] == [made["id"]]
-    assert (await stack.admin("GET", "/admin/leaderboards", status="finalized")).data["items"] == []
-    of_game = await make_board(stack, "", game_id=game_id)
-    assert of_game["campaign_id"] == campaign_id
-    assert (await stack.admin("DELETE", f"/admin/leaderboards/{made['id']}")).data["archived"] is False
-    assert (await stack.admin("GET", f"/admin/leaderboards/{made['id']}")).reason == "UNKNOWN_LEADERBOARD"
-    rows = await stack.database.fetch(
-        "SELECT action FROM audit_entries WHERE subject_id = $1 ORDER BY entry_id", made["id"]
-    )
-    assert [row["action"] for row in rows] == ["leaderboard.create", "leaderboard.update", "leaderboard.delete"]
+    assert (await make_board(stack, "", game_id=game_id))["campaign_id"] == campaign_id
+    assert (await stack.admin("DELETE", path)).data["archived"] is False
+    assert (await stack.admin("GET", path)).reason == "UNKNOWN_LEADERBOARD"
 
 
 async def test_board_with_wrong_fields_names_all_of_them(stack: Stack) -> None:

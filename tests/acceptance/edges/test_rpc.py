@@ -12,7 +12,6 @@ import pytest
 from grpclib.client import Channel
 from grpclib.const import Cardinality
 from grpclib.const import Status as GrpcStatus
-from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError
 from grpclib.health.v1.health_grpc import HealthStub
 from grpclib.health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
@@ -36,44 +35,27 @@ from tests.support.waiting import HANG_SECONDS, until
 )
 async def test_message_over_the_limit_is_refused_before_it_arrives(stack: Stack) -> None:
     """Five bytes that announce 64 MiB are enough for the refusal: none of the 64 MiB was sent."""
-    channel = _channel(stack)
-    try:
+    async with _channel(stack) as channel:
         with pytest.raises(GRPCError) as caught:
-            async with channel.request(
-                "/game.v1.GameService/CreateGame", Cardinality.UNARY_UNARY, m.CreateGameRequest, m.GameReply
-            ) as stream:
-                await stream.send_request()
-                await stream._stream.send_data(struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
-                await stream.recv_initial_metadata()
-    finally:
-        channel.close()
+            await _send(channel, "CreateGame", struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
     assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
 
 
 async def test_malformed_message_is_refused(stack: Stack) -> None:
-    channel = _channel(stack)
-    try:
+    async with _channel(stack) as channel:
         for broken in (b"\xff\xff\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x12\x02\xff\xfe"):
             with pytest.raises(Exception, match="INVALID_ARGUMENT"):
-                await _send_raw(channel, "/game.v1.GameService/GetGame", broken)
-    finally:
-        channel.close()
+                await _send(channel, "GetGame", struct.pack(">?I", False, len(broken)) + broken)
 
 
 async def test_health_and_reflection_answer(stack: Stack) -> None:
-    channel = _channel(stack)
-    try:
+    asked = [{"list_services": ""}, {"file_containing_symbol": "game.v1.PlayService"}]
+    async with _channel(stack) as channel:
         for service in ("", "game.v1.PlayService"):
             health = await HealthStub(channel).Check(HealthCheckRequest(service=service))
             assert health.status == HealthCheckResponse.SERVING
-        answers = await ServerReflectionStub(channel).ServerReflectionInfo(
-            [
-                ServerReflectionRequest(list_services=""),
-                ServerReflectionRequest(file_containing_symbol="game.v1.PlayService"),
-            ]
-        )
-    finally:
-        channel.close()
+        requests = [ServerReflectionRequest(**one) for one in asked]
+        answers = await ServerReflectionStub(channel).ServerReflectionInfo(requests)
     listed = {service.name for service in answers[0].list_services_response.service}
     assert listed >= {f"game.v1.{row.service}" for row in OPERATIONS}
     assert not any("internal" in name for name in listed)
@@ -85,19 +67,13 @@ def _channel(stack: Stack) -> Channel:
     return Channel(host, int(port))
 
 
-async def _send_raw(channel: Channel, path: str, encoded: bytes) -> None:
-    class Bytes(CodecBase):
-        __content_subtype__ = "proto"
-
-        def encode(self, message: bytes, message_type: Any) -> bytes:
-            return message
-
-        def decode(self, data: bytes, message_type: Any) -> bytes:
-            return data
-
-    channel._codec = Bytes()
-    async with channel.request(path, Cardinality.UNARY_UNARY, bytes, bytes) as stream:
-        await stream.send_message(encoded, end=True)
+async def _send(channel: Channel, rpc: str, data: bytes) -> None:
+    """Calls with these bytes as they are, and hears the beginning of the answer."""
+    row = BY_NAME[rpc]
+    async with channel.request(row.rpc_path, Cardinality.UNARY_UNARY, row.request, row.reply) as stream:
+        await stream.send_request()
+        await stream._stream.send_data(data)
+        await stream.recv_initial_metadata()
         await stream.recv_message()
 
 
@@ -235,11 +211,7 @@ async def test_forgotten_connection_is_made_anew(two: Two) -> None:
     two.proxy.half_open()
     async with asyncio.timeout(HANG_SECONDS / 6):
         assert await two.each() == {"second"}
-
-        async def both() -> bool:
-            return await two.each() == {"first", "second"}
-
-        await until(both)
+        await until(lambda: two.each(), lambda it: it == {"first", "second"})
 
 
 async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,11 +221,7 @@ async def test_calls_pass_over_a_core_that_stands_still(two: Two, monkeypatch: p
         for _ in range(20):
             assert await two.each() == {"second"}
         two.proxy.heal()
-
-        async def both() -> bool:
-            return await two.each() == {"first", "second"}
-
-        await until(both)
+        await until(lambda: two.each(), lambda it: it == {"first", "second"})
 
 
 async def test_core_that_takes_long_is_not_given_up(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,11 +235,7 @@ async def test_core_that_takes_long_is_not_given_up(two: Two, monkeypatch: pytes
 
     monkeypatch.setattr(MuxStream, "_check_silence", counted)
     slow = [asyncio.ensure_future(two.get("slow")) for _ in range(2)]
-
-    async def is_checked() -> bool:
-        return looks >= 12
-
-    await until(is_checked)
+    await until(lambda: looks >= 12)
     two.may.set()
     async with asyncio.timeout(HANG_SECONDS / 6):
         assert set(await asyncio.gather(*slow)) == {"first", "second"}

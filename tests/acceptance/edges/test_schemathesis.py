@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.operations import furnish
 from tests.support.seed import SEED
 from tests.support.stack import Stack
-from tests.support.world import COINS, COLLECTION, World, new_world
+from tests.support.world import World
 
 NIGHTLY = bool(os.environ.get("TOMBOLA_NIGHTLY"))
 
@@ -29,34 +30,9 @@ CHECKS = (
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
 async def test_answers_to_generated_requests_are_as_documented(stack: Stack, surface: str, tmp_path: Path) -> None:
-    async with new_world(stack) as world:
-        await fuzz(world, surface, tmp_path)
-
-
-async def fuzz(world: World, surface: str, directory: Path) -> None:
-    stack, player = world.stack, "player_ann"
-    mug, apple = await world.prize(total=5), await world.prize(codes=["A-1", "A-2"])
-    rungs = [{"name": "Two coins", "currency": "coin", "threshold": 2, "prize_id": mug}]
-    milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": rungs}
-    games = [await world.wheel(mug, apple, access="public"), await world.game(COLLECTION, COINS, milestones=milestones)]
-    for game in games:
-        await world.round(game, player)
-    quest = {"campaign_id": world.campaign_id, "name": "Q", "type": "daily", "turns": 1, "status": "active"}
-    board = {"campaign_id": world.campaign_id, "name": "B", "metric": "plays", "mode": "sum"}
-    known = {
-        "tenant_id": stack.tenant_id,
-        "player_id": player,
-        "ids": {
-            "campaigns": [world.campaign_id],
-            "games": games,
-            "prizes": [mug, apple],
-            "quests": [(await stack.admin("POST", "/admin/quests", quest)).data["id"]],
-            "leaderboards": [(await stack.admin("POST", "/admin/leaderboards", board)).data["id"]],
-            "rewards": [row["id"] for row in (await stack.admin("GET", "/admin/rewards")).data["items"]],
-            "tasks": [row["id"] for row in (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]],
-            "plays": [row["id"] for row in (await world.history(games[0], player))["items"]],
-        },
-    }
+    ids = await furnish(stack)
+    player, of_kinds = ids["player"], {f"{kind}s": [identifier] for kind, identifier in ids.items()}
+    known = {"tenant_id": stack.tenant_id, "player_id": player, "ids": of_kinds}
     token = stack.token(player) if surface == "consumer" else stack.token("staff", ("admin", "platform"))
     base = getattr(stack.process, f"{surface}_url")
     command = [
@@ -72,7 +48,7 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
     ]
     process = await asyncio.create_subprocess_exec(
         *command,
-        cwd=directory,
+        cwd=tmp_path,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.support.schemathesis_hooks", "KNOWN": json.dumps(known)}
         | {"PYTHONPATH": str(Path(__file__).parents[3])},
         stdout=asyncio.subprocess.PIPE,
@@ -81,3 +57,4 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
     output, _ = await process.communicate()
     print(output.decode())
     assert process.returncode == 0, "schemathesis found what its output tells"
+    await World(stack, ids["campaign"]).check()

@@ -300,20 +300,8 @@ async def test_answers_are_exported_and_erased_with_the_player(world: World) -> 
 
 
 async def test_rewards_list_of_core_requires_a_player(stack: Stack) -> None:
-    refused = await stack.core("GET", "/rewards/me")
-    assert (refused.http, refused.reason) == (400, "VALIDATION")
-
-
-async def test_rewards_list_of_staff_never_has_a_code(stack: Stack, shelf: Shelf) -> None:
-    prize_id = await shelf.prize(channel="voucher_code")
-    await shelf.codes(prize_id, "MUG-SECRET-1")
-    reward_id = await shelf.reward(prize_id)
-    claimed = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="player_ann")
-    assert claimed.data["code"] == "MUG-SECRET-1"
-    for answer in (await stack.admin("GET", "/admin/rewards"), await stack.core("GET", "/rewards")):
-        [reward] = answer.data["items"]
-        assert reward["status"] == "REWARD_STATUS_FULFILLED"
-        assert "code" not in reward and "MUG-SECRET-1" not in str(answer.envelope)
+    answer = await stack.core("GET", "/rewards/me")
+    assert refused(answer) == (400, "INVALID_ARGUMENT", "VALIDATION")
 
 
 async def test_answers_of_a_guest_move_with_its_login(world: World) -> None:

@@ -17,7 +17,7 @@ from runtime.core import Core
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
 from runtime.stores.database import StoreUnavailable
-from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
+from tests.support.rewards import Shelf, claim, core, fulfill
 from tests.support.stack import settings_of
 from tests.support.waiting import until
 
@@ -114,27 +114,6 @@ async def test_claim_is_published_to_the_streams(cores: tuple[Core, Core], shelf
 async def read(valkey: Any, stream: str) -> dict[bytes, bytes]:
     [(_, [(_, fields)])] = await valkey.xread({stream: "0"}, count=1, block=5000)
     return dict(fields)
-
-
-DRIVEN = {"claim": claim, "fulfill": fulfill, "revoke": revoke}
-REACHES = {"claim": "claimed", "fulfill": "fulfilled", "revoke": "revoked"}
-
-
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("move", DRIVEN)
-async def test_move_from_every_state_follows_the_table(
-    cores: tuple[Core, Core], shelf: Shelf, state: str, move: str
-) -> None:
-    reward_id = await shelf.reward(await shelf.prize(channel="webhook"), status=state)
-    before = await shelf.row(reward_id)
-    if state in MOVES[move].before:
-        assert (await DRIVEN[move](cores[0], reward_id)).status == Status[REACHES[move].upper()]
-        assert (await shelf.row(reward_id))["status"] == REACHES[move]
-    else:
-        fault = await refusal(DRIVEN[move](cores[0], reward_id))
-        again = move == "claim" and before["claimed_at"] is not None
-        assert fault.reason == ("ALREADY_CLAIMED" if again else "ILLEGAL_TRANSITION")
-        assert await shelf.row(reward_id) == before
 
 
 @pytest.mark.parametrize("before", STATES)

@@ -40,25 +40,6 @@ def b64(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-async def test_minted_token_names_its_player() -> None:
-    tokens = own_tokens()
-    token = tokens.mint("player_1", tenant_id="tenant_1", merchant_id="m_1", seconds=60)
-    for _ in range(2):  # Verified, then remembered.
-        identity = await tokens.verify(token)
-        assert (identity.tenant_id, identity.merchant_id, identity.player_id) == ("tenant_1", "m_1", "player_1")
-        assert identity.roles == frozenset()
-
-
-async def test_player_s_token_gives_no_role_whatever_it_claims() -> None:
-    identity = await own_tokens().verify(jwt.encode(claims(roles=["admin", "user"]), SECRET, algorithm="HS256"))
-    assert (identity.player_id, identity.roles) == ("player_1", frozenset())
-
-
-async def test_staff_token_is_no_player_s_also_without_a_role() -> None:
-    identity = await own_tokens().verify(jwt.encode(claims(aud="staff"), SECRET, algorithm="HS256"))
-    assert (identity.player_id, identity.subject) == ("", "player_1")
-
-
 async def test_token_is_for_one_audience() -> None:
     for audiences in (["edge", "staff"], ["staff"], ["edge"]):
         token = jwt.encode(claims(aud=audiences, roles=["admin"]), SECRET, algorithm="HS256")

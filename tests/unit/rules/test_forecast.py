@@ -1,8 +1,6 @@
-"""Forecasts, against every sequence of a small game, and against simulated plays, both decided by the real rules."""
+"""Forecasts, against every sequence of a small game as the real rules decide it, and the states of larger ones."""
 
-import random
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -140,39 +138,6 @@ def test_forecast_of_a_large_game_is_that_of_its_states(policy: Any, fallback: i
             assert found.costs.quantile(share) == pytest.approx(
                 exact.costs.quantile(share), abs=found.cost_error + 0.01
             )
-
-
-@pytest.mark.parametrize("policy", ["lose", "fallback", "redraw"])
-def test_forecast_agrees_with_simulated_plays(policy: Any) -> None:
-    prizes = (
-        PrizeTerms("tv", 0.002, 2, 400.0),
-        PrizeTerms("mug", 0.05, 26, 8.75),
-        PrizeTerms("pen", 0.2, None, 1.3),
-        PrizeTerms("cap", 0.04, 10, 12.5),
-    )
-    game = GameTerms(prizes, 500, policy, 2 if policy == "fallback" else None)
-    found, rng, runs = forecast(game), random.Random(11), 600
-    costs = []
-    for _ in range(runs):
-        given, tables = [0] * 4, {}
-        for _ in range(game.plays):
-            free = tuple(p.stock is None or given[i] < p.stock for i, p in enumerate(prizes))
-            if free not in tables:
-                outcomes = chain.decided(game, free)
-                sums = [sum(chance for _, chance in outcomes[: k + 1]) for k in range(len(outcomes))]
-                tables[free] = [at for at, _ in outcomes], sums
-            results, sums = tables[free]
-            at = results[min(bisect_right(sums, rng.random()), len(results) - 1)]
-            if at is not None:
-                given[at] += 1
-        costs.append(sum(n * p.value for n, p in zip(given, prizes, strict=True)))
-    # The distribution function of the simulation is within this of the true one in 999 of 1,000 such tests.
-    margin = 1.95 / runs**0.5
-    for share in (0.1, 0.3, *QUANTILES):
-        amount = found.costs.quantile(share)
-        assert sum(cost <= amount + found.cost_error for cost in costs) / runs > share - margin
-        assert sum(cost < amount - found.cost_error for cost in costs) / runs < share + margin
-    assert sum(costs) / runs == pytest.approx(found.mean, rel=0.02)
 
 
 def test_forecast_of_the_binomial_distribution() -> None:

@@ -7,6 +7,7 @@ these.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -188,6 +189,16 @@ class DrawDrawn(msgspec.Struct, frozen=True, kw_only=True):
     tickets_root: str
 
 
+class LogCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenant's Merkle log has grown, and its new root is signed. Whoever stores these is a witness of the log."""
+
+    TYPE: ClassVar[str] = "log.checkpoint"
+
+    size: Annotated[int, Meta(description="Entries of the log.")]
+    root: Annotated[str, Meta(description="The root hash, in base64.")]
+    note: Annotated[str, Meta(description="The signed checkpoint (C2SP signed-note).")]
+
+
 EventData: TypeAlias = (
     PlayCompleted
     | PrizeWon
@@ -200,6 +211,7 @@ EventData: TypeAlias = (
     | CodeRedeemed
     | DrawClosed
     | DrawDrawn
+    | LogCheckpoint
 )
 
 DATA: Final[tuple[type[EventData], ...]] = (
@@ -214,6 +226,7 @@ DATA: Final[tuple[type[EventData], ...]] = (
     CodeRedeemed,
     DrawClosed,
     DrawDrawn,
+    LogCheckpoint,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
 """The event types: the core ones first."""
@@ -315,6 +328,8 @@ def _id_of(data: EventData, nth: int) -> str:
         return "evt_" + data.redemption_id.rpartition("_")[2]
     if isinstance(data, DrawClosed | DrawDrawn):
         return f"evt_{data.draw_id.rpartition('_')[2]}_{data.TYPE.rpartition('.')[2]}"
+    if isinstance(data, LogCheckpoint):
+        return f"evt_{hashlib.sha256(data.note.encode()).hexdigest()[:32]}"
     # Not derived from quest, player and period: a login merges the player into another.
     raise ValueError(f"an event {data.TYPE} requires an id")
 

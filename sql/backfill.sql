@@ -134,6 +134,13 @@ WHERE n.tenant_id = $1 AND n.noticed_at BETWEEN $2 AND $3
   AND (n.noticed_at, n.event_id) > ($4::timestamptz, $5::text)
 ORDER BY n.noticed_at, n.event_id LIMIT $6
 
+-- name: checkpoints
+-- Signed checkpoints of the log.
+SELECT made_at AS at, lpad(size::text, 19, '0') AS id, size, note FROM log_checkpoints
+WHERE tenant_id = $1 AND made_at BETWEEN $2 AND $3
+  AND (made_at, lpad(size::text, 19, '0')) > ($4::timestamptz, $5::text)
+ORDER BY made_at, size LIMIT $6
+
 -- name: codes
 -- Codes delivered after the win, in campaigns with messages.
 SELECT r.fulfilled_at AS at, r.reward_id AS id, r.player_id, r.reward_id, r.campaign_id, c.merchant_id

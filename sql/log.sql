@@ -99,8 +99,8 @@ UPDATE log_trees SET size = $2, frontier = $3, logged_until = $4 WHERE tenant_id
 UPDATE log_trees SET logged_until = $2 WHERE tenant_id = $1
 
 -- name: add_checkpoint
--- Stores the signed note $3 of the tree of size $2.
-INSERT INTO log_checkpoints (tenant_id, size, note) VALUES ($1, $2, $3)
+-- Stores the signed note $3 of the tree of size $2, and returns it for its event.
+INSERT INTO log_checkpoints (tenant_id, size, note) VALUES ($1, $2, $3) RETURNING made_at AS at, size, note
 
 -- name: status
 -- The size of the log, and its newest checkpoint. No row: there is no log.

@@ -1847,6 +1847,8 @@ CREATE TABLE log_checkpoints (
     PRIMARY KEY (tenant_id, size)
 );
 
+CREATE INDEX log_checkpoints_time ON log_checkpoints (tenant_id, made_at);
+
 CREATE TRIGGER log_leaves_append_only
     BEFORE UPDATE OF tenant_id, leaf_index, kind, row_id, hash, sent OR DELETE OR TRUNCATE ON log_leaves
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();

@@ -32,6 +32,7 @@ from runtime.errors import Fault, Status
 from runtime.operations.budget_alerts.thresholds import noticed_event
 from runtime.operations.draws.announcements import event as draw_event
 from runtime.operations.leaderboards.finalize import finalized_event
+from runtime.operations.log.appending import checkpoint_event
 from runtime.operations.packs.redemption import redeemed
 from runtime.outgoing.connector import ATTEMPT_SECONDS
 from runtime.stores.database import Database, at
@@ -316,6 +317,10 @@ def _message(kind: str, about: str) -> Make:
     return make
 
 
+async def _checkpoints(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
+    return [PastEvent(checkpoint_event(tenant_id, row), row["at"].timestamp()) for row in rows]
+
+
 _SOURCES: Final[dict[str, Make]] = {
     "plays": _plays,
     "rewards": _rewards,
@@ -326,6 +331,7 @@ _SOURCES: Final[dict[str, Make]] = {
     "draws": _draws,
     "failures": _failures,
     "notices": _notices,
+    "checkpoints": _checkpoints,
 }
 """Each source's statement, and the function that makes events of its rows."""
 

@@ -23,8 +23,8 @@ from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
-EVENTS = 9
-"""Those of `one_of_every_event`: a play, two prizes, a claim, a quest, a board, a code, a closed and a drawn draw."""
+EVENTS = 10
+"""Of `one_of_every_event`: play, two prizes, claim, quest, board, code, a draw closed and drawn, a signed log."""
 
 
 @pytest.fixture(autouse=True)

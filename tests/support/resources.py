@@ -1,7 +1,11 @@
 """What several acceptance tests begin with: a campaign, a prize, a game, made over the admin edge."""
 
 import struct
+from dataclasses import replace
 from typing import Any, Protocol
+
+from runtime.operations.log import appending
+from tests.support.waiting import until
 
 
 class Asks(Protocol):
@@ -79,7 +83,22 @@ async def one_of_every_event(stack: Any) -> str:
     draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
     for step in ("close", "draw"):
         assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).http == 200
+    await sign_log(stack)
     return str(campaign_id)
+
+
+async def sign_log(stack: Any) -> None:
+    """Signs a first checkpoint of the tenant's log."""
+    engine = stack.engine
+
+    async def is_signed() -> bool:
+        return bool(await appending.append(engine, stack.tenant_id))
+
+    without, engine.settings = engine.settings, replace(engine.settings, merkle_log="log.example")
+    try:
+        await until(is_signed)
+    finally:
+        engine.settings = without
 
 
 def rung(id: str, threshold: int, prize_id: str, currency: str = "coin") -> dict[str, Any]:

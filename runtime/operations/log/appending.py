@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 
 import sql
+from runtime import events
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.operations.conservation.checks import CONSERVATION
@@ -85,9 +86,13 @@ async def append(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) 
     window = WINDOW_SECONDS
     while True:
         found = await engine.database.transaction(partial(append_batch, engine, tenant_id, backdated, window))
-        if isinstance(found, int):
-            return found
+        if not isinstance(found, Part):
+            break
         window = max(window / 4, WINDOW_SECONDS_MIN) if found.is_full else window * 2
+    if found is None:
+        return 0
+    engine.publisher.events([checkpoint_event(tenant_id, found)])
+    return int(found["size"])
 
 
 class Part(NamedTuple):
@@ -98,13 +103,13 @@ class Part(NamedTuple):
 
 async def append_batch(
     engine: Engine, tenant_id: str, backdated: Sequence[str], window_seconds: float, connection: asyncpg.Connection
-) -> Part | int:
-    """Appends a batch, of rows at most so long after the watermark. The last one returns the new checkpoint's size, 0
-    if there is none.
+) -> Part | asyncpg.Record | None:
+    """Appends a batch, of rows at most so long after the watermark. The last one returns the new checkpoint; None: the
+    log has not grown, or another process appends.
     """
     state = await connection.fetchrow(_SQL["lock_tree"], tenant_id)
     if state is None:
-        return 0
+        return None
     horizon: datetime = await connection.fetchval(_ANALYTICS["horizon"])
     until = min(horizon, state["since"] + timedelta(seconds=min(window_seconds, WINDOW_SECONDS_MAX)))
     # A separate statement: its snapshot must be newer than the horizon, or rows committed in between are lost.
@@ -119,7 +124,7 @@ async def append_batch(
     if is_last and not leaves and state["size"] == state["checkpoint"]:
         if state["is_idle"]:
             await connection.execute(_SQL["advance"], tenant_id, until)
-        return 0
+        return None
     if is_last:
         mark = f"{round(until.timestamp() * 1_000_000)} {state['size'] + len(leaves)}"
         leaves.append(("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None))
@@ -138,8 +143,14 @@ async def append_batch(
         return Part(bool(full))
     origin = origin_of(engine.settings.merkle_log, tenant_id)
     note = sign_checkpoint(Checkpoint(origin, tree.size, tree.digest()), signing_keys(origin, engine.keyring.server))
-    await connection.execute(_SQL["add_checkpoint"], tenant_id, tree.size, note)
-    return tree.size
+    return await connection.fetchrow(_SQL["add_checkpoint"], tenant_id, tree.size, note)
+
+
+def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
+    """log.checkpoint, from a stored checkpoint. The backfill makes the same one."""
+    data = events.LogCheckpoint(size=row["size"], root=row["note"].split("\n")[2], note=row["note"])
+    at: float = row["at"].timestamp()
+    return events.event_of(data, occurred_at=at, tenant_id=tenant_id, merchant_id="", campaign_id="", trace_id="")
 
 
 def _by_kind(rows: Sequence[asyncpg.Record]) -> list[list[Any]]:

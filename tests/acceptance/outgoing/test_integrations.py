@@ -307,4 +307,5 @@ def test_event_types_begin_with_those_of_the_specification() -> None:
         "code.redeemed",
         "draw.closed",
         "draw.drawn",
+        "log.checkpoint",
     )

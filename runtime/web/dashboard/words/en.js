@@ -860,6 +860,7 @@ export const words = {
   "field.code.redeemed": "Code redeemed",
   "field.draw.closed": "Draw closed",
   "field.draw.drawn": "Winners drawn",
+  "field.log.checkpoint": "Log signed",
   "field.budget": "Budget",
   "field.budget.amount": "Amount",
   "prizes.help_currency": "Currency of the value, for example EUR.",

@@ -5,7 +5,7 @@ JSON lines; each is an object with one field, which names its kind:
     head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
     prize     a prize, with its stock       stock_move  a change of a prize's total
     terms     the text of terms, before the first play that they decided
-    play      what decides a play again; the session without its player
+    play      what decides a play again; the session without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
     winner    a rank of a draw or leaderboard, and its reward
     evidence  a line of a draw's evidence file
@@ -41,6 +41,8 @@ _PERSONAL: Final = frozenset({"player_id", "display_name", "contact", "email", "
 _CONTACT: Final = re.compile(r"[^\s@\"'<>]+@[\w-]+(?:\.[\w-]+)+|\+\d{7,15}|\b(?:player|guest)_[0-9a-z]{26}\b")
 """An e-mail address, a phone number, or the id of a player that this service made."""
 _CUTS_MAX: Final = 5
+_NONCE_END: Final = 31
+"""The end of a session's nonce (runtime/actors/game/sessions.py)."""
 _REWARD: Final = (
     *("id", "won_at", "game_id", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity"),
     *("status", "claimed_at", "fulfilled_at", "expires_at"),
@@ -150,12 +152,14 @@ async def write(
 
 
 def _play(row: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:
-    session = ".".join(row["session_id"].split(".")[:3])
+    head, key_id, terms, *_ = row["session_id"].split(".")
     seed_hash = hashlib.sha256(bytes.fromhex(row["seed"])).hexdigest()
     promise = f"{seed_hash}:{row['revision_hash']}:{row['session_id']}"
     shown = {name: row[name] for name in _PLAY}
     shown["commitment"] = hashlib.sha256(promise.encode()).hexdigest()
-    return {**shown, "session": session, "player": pseudonyms.of(row["player_id"])}
+    # Without its MAC and player: with the MAC, the commitment would tell whether a guessed player is the right one.
+    shown["session"] = f"{head[:_NONCE_END]}.{key_id}.{terms}"
+    return {**shown, "player": pseudonyms.of(row["player_id"])}
 
 
 async def _contests(edge: Edge, campaign_id: str) -> AsyncIterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Final
 import aiohttp
 
 from runtime.commands.connection import Edge
-from runtime.commands.evidence.sealing import Seal
+from runtime.rules.sealing import Seal
 
 FORMAT: Final = "tombola-dossier-1"
 

@@ -273,19 +273,23 @@ def secrets(least: int) -> Kind:
 
 
 def public_key() -> Kind:
-    """An X25519 public key in base64; empty: none."""
-    right = "must be an X25519 public key: 32 bytes in base64, from `tombola keys notary FILE`"
+    """An X25519 public key, as base64 of DER; empty: none."""
+    right = "must be an X25519 public key: `openssl pkey -in KEY -pubout -outform DER | base64 -w0`"
 
     def parse(value: str) -> str:
         # Imported here: most processes have no such setting.
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_der_public_key
 
         if not value:
             return value
         try:
-            public = X25519PublicKey.from_public_bytes(base64.b64decode(value, validate=True))
+            public = load_der_public_key(base64.b64decode(value, validate=True))
+            if not isinstance(public, X25519PublicKey):
+                raise ValueError
             X25519PrivateKey.generate().exchange(public)  # Refuses points of small order, whose copies anyone can open.
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             raise ValueError(right) from None
         return value
 

@@ -14,9 +14,9 @@ from runtime.commands.environment import EXIT_USE
 from runtime.commands.evidence import dossier as dossiers
 from runtime.commands.evidence import receipts
 from runtime.commands.evidence.findings import Finding, read_object, report
-from runtime.commands.evidence.sealing import Opener
 from runtime.commands.groups import DOSSIER, VERIFY
 from runtime.rules.log.notes import VerifierKey
+from runtime.rules.sealing import Opener
 
 app = App(name="verify", help=VERIFY)
 dossier = App(name="dossier", help=DOSSIER)

@@ -43,8 +43,8 @@ OPERATOR_COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "List, create, test, pause and remove integrations; rotate their secrets; read their logs.",
     ),
     "keys": (
-        "Rotate encryption keys; make a notary's key, and open its copies.",
-        "Rotate the encryption keys of stored codes and secrets. Make a notary's key; open its copies of secret times.",
+        "Rotate encryption keys; open a notary's copies.",
+        "Rotate the encryption keys of stored codes and secrets. Open a notary's copies of secret times.",
     ),
     "leaderboards": (
         "List, show and finalize leaderboards; rebuild rankings.",

@@ -32,9 +32,9 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.evidence.sealing import Seal
 from runtime.commands.resources import change_json, show
 from runtime.http import gallery
+from runtime.rules.sealing import Seal
 from runtime.wire.enums import token
 from runtime.wire.times import unix
 

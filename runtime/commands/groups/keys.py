@@ -1,4 +1,4 @@
-"""`tombola keys`: re-encrypts voucher codes and receivers' secrets; makes a notary's key and opens its copies, offline.
+"""`tombola keys`: re-encrypts voucher codes and receivers' secrets; opens a notary's copies, offline.
 
 To rotate: put a new key first in CODE_KEYS and restart every process, one by one; run this; remove the old key and
 restart again.
@@ -7,10 +7,8 @@ restart again.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import asyncpg
 from rich.console import Console
@@ -21,7 +19,7 @@ from runtime.commands.environment import EXIT_USE, settings_for
 from runtime.errors import Fault
 from runtime.operations.key_rotation import NotDone, Rotated, rotate_all
 from runtime.rules.release import commitment
-from runtime.rules.sealed_box import new_key, opened
+from runtime.rules.sealing import opened
 
 app = app_of("keys")
 
@@ -57,24 +55,6 @@ def rotate(*, tenant: str = "") -> None:
         sys.exit(f"{done.unopened} use a key that is not in CODE_KEYS and are unchanged")
 
 
-@app.command(name="notary")
-def make_key(file: Path, /) -> None:
-    """Write a new private key to a file, and print the public key for the setting NOTARY_KEY.
-
-    Parameters
-    ----------
-    file
-        The file, which must not exist. Only the notary keeps it.
-    """
-    private, public = new_key()
-    try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-            made.write(private + "\n")
-    except OSError as error:
-        _fail(f"{file}: {error.strerror}")
-    print(public)
-
-
 @app.command(name="open")
 def open_copy(copy: Path, /, *, key: Path) -> None:
     """Print the opening in a notary's copy. Its hash, the prize's `release.commitment`, goes to standard error.
@@ -84,16 +64,12 @@ def open_copy(copy: Path, /, *, key: Path) -> None:
     copy
         A file with a prize's `release.notary_copy`.
     key
-        The file with the private key.
+        The notary's private key (X25519, PEM).
     """
     try:
-        document = opened(copy.read_text(), key.read_text())
-    except (OSError, ValueError) as error:
-        _fail(str(error))
+        document = opened(copy.read_text(), key)["opening"]
+    except (OSError, ValueError, KeyError) as error:
+        print(f"tombola keys: {error}", file=sys.stderr)
+        sys.exit(EXIT_USE)
     print(document)
     print(f"commitment {commitment(document)}", file=sys.stderr)
-
-
-def _fail(why: str) -> NoReturn:
-    print(f"tombola keys: {why}", file=sys.stderr)
-    sys.exit(EXIT_USE)

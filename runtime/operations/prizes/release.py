@@ -21,7 +21,7 @@ from runtime.actors.game.state import POINTS
 from runtime.operations.checks import TIME_MAX, Checks, is_timezone
 from runtime.operations.prizes.stock import COUNT_MAX
 from runtime.rules.release import KINDS, SEALED, TIMES, OpenTime, commitment, opening
-from runtime.rules.sealed_box import sealed
+from runtime.rules.sealing import sealed
 from runtime.settings import Key
 
 _SQL: Final = sql.load("prizes")
@@ -138,7 +138,7 @@ def stored(
     column = {"terms": terms, "key_id": key.id, "nonce": nonce, "commitment": promised}
     notary_key = engine.settings.notary_key
     if notary_key and release.kind == SEALED:
-        column["notary_copy"] = sealed(opening(prize_id, terms, seed), notary_key)
+        column["notary_copy"] = sealed({"opening": opening(prize_id, terms, seed)}, notary_key)
     return column
 
 

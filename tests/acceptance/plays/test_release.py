@@ -1,6 +1,7 @@
 """Prizes whose units become free over time."""
 
 import asyncio
+import base64
 import hashlib
 import json
 import time
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from runtime.rules import release
 from runtime.rules.draw import seed_of
@@ -46,9 +49,9 @@ async def test_racing_plays_win_each_free_unit_once(world: World) -> None:
 async def test_times_of_a_sealed_release_are_read_by_the_notary_alone(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    operator, key = Operator(world.stack, tmp_path), str(tmp_path / "notary.key")
-    public = (await operator("keys", "notary", key)).out.strip()
-    settings = Settings.from_env({"NOTARY_KEY": public})
+    notary, other = [X25519PrivateKey.generate() for _ in range(2)]
+    public = notary.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    settings = Settings.from_env({"NOTARY_KEY": base64.b64encode(public).decode()})
     monkeypatch.setattr(
         world.stack.engine, "settings", replace(world.stack.engine.settings, notary_key=settings.notary_key)
     )
@@ -72,11 +75,12 @@ async def test_times_of_a_sealed_release_are_read_by_the_notary_alone(
         found = await world.database.fetch(f"SELECT t::text AS line FROM {row['tablename']} AS t")
         texts += [one["line"] for one in found]
     assert [secret for secret in secrets if any(secret in text for text in texts)] == []
-    copy = operator.file(shown["release"]["notary_copy"], "copy.txt")
-    read = await operator("keys", "open", copy, "--key", key)
+    operator = Operator(world.stack, tmp_path)
+    keys = [one.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode() for one in (notary, other)]
+    copy, *files = [operator.file(text, f"{n}") for n, text in enumerate((shown["release"]["notary_copy"], *keys))]
+    read, wrong = [await operator("keys", "open", copy, "--key", file) for file in files]
     assert (json.loads(read.out), shown["release"]["commitment"] in read.err) == (opened, True)
-    await operator("keys", "notary", str(tmp_path / "other.key"))
-    assert "another key" in (await operator("keys", "open", copy, "--key", str(tmp_path / "other.key"))).err
+    assert "not for this key" in wrong.err
 
 
 def _seed(world: World, prize_id: str, column: Any) -> bytes:

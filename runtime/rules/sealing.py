@@ -1,7 +1,8 @@
-"""Lines that only the authority can read: X25519, HKDF-SHA256 and ChaCha20-Poly1305.
+"""Lines that only the owner of a private key can read, such as an authority or a notary: X25519, HKDF-SHA256 and
+ChaCha20-Poly1305.
 
-The writer makes a key pair for one file. Its public key is in the file's head; the shared secret of it and the
-authority's key gives the file's key. The nonce of line n is n, so lines cannot be moved, and one left out is noticed.
+The writer makes a key pair for one file or text. Its public key is the head. The secret shared with the reader's key
+gives the cipher's key. The nonce of line n is n, so lines cannot be moved, and one left out is noticed.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from cryptography.hazmat.primitives.serialization import (
+    load_der_public_key,
+    load_pem_private_key,
+    load_pem_public_key,
+)
 
-_INFO: Final = b"tombola-dossier-1"
+_INFO: Final = b"tombola-sealed-1"
 
 
 class Seal:
     """Encrypts lines for the owner of a public key."""
 
-    def __init__(self, authority: X25519PublicKey) -> None:
+    def __init__(self, reader: X25519PublicKey) -> None:
         own = X25519PrivateKey.generate()
         self.head = own.public_key().public_bytes_raw().hex()
-        self._lines = _Lines(own.exchange(authority), self.head)
+        self._lines = _Lines(own.exchange(reader), self.head)
 
     @classmethod
     def read(cls, path: Path) -> Seal:
@@ -45,7 +50,7 @@ class Seal:
 
 
 class Opener:
-    """Decrypts the lines of one file, in order."""
+    """Decrypts the lines under one head, in order."""
 
     def __init__(self, key: X25519PrivateKey, head: str) -> None:
         self._lines = _Lines(key.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(head))), head)
@@ -68,8 +73,22 @@ class Opener:
         return found
 
 
+def sealed(value: Mapping[str, Any], public_key: str) -> str:
+    """One line with its head, for the owner of a public key in base64 (DER)."""
+    key = load_der_public_key(base64.b64decode(public_key))
+    assert isinstance(key, X25519PublicKey), "the setting was checked at start"
+    seal = Seal(key)
+    return f"{seal.head}.{seal.seal(value)}"
+
+
+def opened(text: str, path: Path) -> dict[str, Any]:
+    """The object of a line with its head, with the private key in a PEM file. ValueError as from Opener."""
+    head, _, line = text.strip().partition(".")
+    return Opener.read(path, head).open(line)
+
+
 class _Lines:
-    """The cipher of a file, and a nonce for each line."""
+    """The cipher of a head, and a nonce for each line."""
 
     def __init__(self, shared: bytes, head: str) -> None:
         key = HKDF(SHA256(), 32, salt=bytes.fromhex(head), info=_INFO).derive(shared)

@@ -48,7 +48,7 @@ ORDER BY found.id
 
 -- name: play_receipts
 -- Plays with all that decides them again, by their ids. Payload and outcome are the stored texts. erased: the player's
--- data, also client seed and payload, was erased.
+-- data, also client seed and payload, was erased. leaf_index and entry: in the tenant's log; NULL: not there yet.
 WITH seen AS (
     SELECT * FROM plays WHERE tenant_id = $1 AND play_id > $6::text ORDER BY play_id LIMIT $7
 )
@@ -60,8 +60,10 @@ LEFT JOIN (
            p.payload::text AS payload, p.outcome::text AS outcome,
            p.client_seed = '' AND p.payload::text = '{}' AND EXISTS (
                SELECT FROM players AS o
-               WHERE o.tenant_id = $1 AND o.player_id = p.player_id AND o.erased_at >= p.played_at) AS erased
+               WHERE o.tenant_id = $1 AND o.player_id = p.player_id AND o.erased_at >= p.played_at) AS erased,
+           l.leaf_index, CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
     FROM seen AS p
+    LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = p.play_id
     JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
     LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
         AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'

@@ -1868,7 +1868,7 @@ CREATE FUNCTION hex_sha256(of text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL
 CREATE FUNCTION log_facts(t promised_terms) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
     'kind', 'terms', 'id', t.revision_hash, 'game_id', t.game_id, 'at', unix_micro(t.created_at));
 CREATE FUNCTION log_facts(p plays) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'play', 'id', p.play_id, 'game_id', p.game_id, 'revision', p.revision, 'session_id', p.session_id,
+    'kind', 'play', 'id', p.play_id, 'game_id', p.game_id, 'revision', p.revision, 'session', hex_sha256(p.session_id),
     'seed', encode(p.seed, 'hex'), 'outcome', hex_sha256(p.outcome::text), 'score', p.score, 'wins', p.wins,
     'points', p.points, 'at', unix_micro(p.played_at));
 CREATE FUNCTION log_facts(r rewards) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(

@@ -3,9 +3,10 @@
 JSON lines; each is an object with one field, which names its kind:
 
     head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
+    checkpoint   the signed checkpoint of the tenant's log       leaves   the hashes of all its leaves (tiles in base64)
     prize     a prize, with its stock       stock_move  a change of a prize's total
     terms     the text of terms, before the first play that they decided
-    play      what decides a play again; the session without its MAC and player
+    play      what decides a play again, and its entry in the log; the session without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
     winner    a rank of a draw or leaderboard, and its reward
     evidence  a line of a draw's evidence file
@@ -19,6 +20,7 @@ as they arrive, so memory does not grow with the campaign.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -30,7 +32,9 @@ from typing import Any, BinaryIO, Final
 
 import aiohttp
 
-from runtime.commands.connection import Edge
+from runtime.commands.connection import Edge, Refused
+from runtime.rules.log.notes import read_checkpoint
+from runtime.rules.log.tiles import TILE_WIDTH, Tile
 from runtime.rules.sealing import Seal
 
 FORMAT: Final = "tombola-dossier-1"
@@ -107,6 +111,7 @@ async def write(
     public = {name: campaign[name] for name in ("id", "name", "status", "start_date", "end_date", "timezone", "frozen")}
     sealed_for = authority.head if authority is not None else ""
     writer.line("head", {"format": FORMAT, "campaign": public, "made_at": int(time.time()), "sealed_for": sealed_for})
+    size = await _log(edge, writer)
     prizes: set[str] = set()
 
     async def prize(prize_id: str) -> None:
@@ -124,7 +129,7 @@ async def write(
         if (revision := play["revision_hash"]) and revision not in known:
             known.add(revision)
             writer.line("terms", (await edge.get(f"/revisions/{revision}"))["terms"])
-        writer.line("play", _play(play, pseudonyms))
+        writer.line("play", _play(play, pseudonyms, size))
     async for kind, path in _contests(edge, campaign_id):
         async for winner in edge.each(path):
             named = {name: winner[name] for name in ("rank", "prize_id", "reward_id", "reason")}
@@ -151,11 +156,34 @@ async def write(
     return writer.counts
 
 
-def _play(row: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:
+async def _log(edge: Edge, writer: Writer) -> int:
+    """Writes the tenant's log, if there is one. Returns the size of its checkpoint."""
+    try:
+        note = (await _whole(edge, "/log/checkpoint")).decode()
+    except Refused as refused:
+        if refused.http != 404:
+            raise
+        return 0
+    writer.line("checkpoint", note)
+    size = read_checkpoint(note).size
+    for first in range(0, size, TILE_WIDTH):
+        tile = Tile(0, first // TILE_WIDTH, min(TILE_WIDTH, size - first))
+        writer.line("leaves", base64.b64encode(await _whole(edge, f"/log/{tile.path}")).decode())
+    return size
+
+
+async def _whole(edge: Edge, path: str) -> bytes:
+    return b"".join([piece async for piece in edge.read(path)])
+
+
+def _play(row: dict[str, Any], pseudonyms: Pseudonyms, log_size: int) -> dict[str, Any]:
+    """log_size: the entries from this index on are not under the checkpoint."""
     head, key_id, terms, *_ = row["session_id"].split(".")
     seed_hash = hashlib.sha256(bytes.fromhex(row["seed"])).hexdigest()
     promise = f"{seed_hash}:{row['revision_hash']}:{row['session_id']}"
     shown = {name: row[name] for name in _PLAY}
+    if row["leaf_index"] is not None and row["leaf_index"] < log_size:
+        shown |= {"leaf_index": row["leaf_index"], "entry": row["entry"]}
     shown["commitment"] = hashlib.sha256(promise.encode()).hexdigest()
     # Without its MAC and player: with the MAC, the commitment would tell whether a guessed player is the right one.
     shown["session"] = f"{head[:_NONCE_END]}.{key_id}.{terms}"

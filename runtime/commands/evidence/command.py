@@ -35,10 +35,14 @@ def verify(file: Path, /, *, commitment: str = "", key: str = "") -> None:
     commitment
         For a receipt: the commitment that the start returned, if you have kept it.
     key
-        For a receipt: the verifier key of the operator's log, from `tombola log status` or a witness.
+        The verifier key of the operator's log, from `tombola log status` or a witness.
     """
     with _errors("verify"):
-        report(dossiers.verify(file) if dossiers.is_dossier(file) else _of_receipt(file, commitment, key))
+        verifier = VerifierKey.parse(key) if key else None
+        if dossiers.is_dossier(file):
+            report(dossiers.verify(file, key=verifier))
+        else:
+            report(_of_receipt(file, commitment, verifier))
 
 
 @dossier.command(name="open")
@@ -62,11 +66,11 @@ def open_dossier(file: Path, /, *, key: Path) -> None:
                 print(json.dumps(opener.open(sealed), ensure_ascii=False))
 
 
-def _of_receipt(file: Path, commitment: str, key: str) -> list[Finding]:
+def _of_receipt(file: Path, commitment: str, key: VerifierKey | None) -> list[Finding]:
     receipt = receipts.read_receipt(file.read_bytes())
     if receipt is None:
         raise ValueError(f"neither {receipts.KIND} nor {dossiers.KIND}")
-    return receipts.verify(receipt, commitment=commitment, key=VerifierKey.parse(key) if key else None)
+    return receipts.verify(receipt, commitment=commitment, key=key)
 
 
 @contextmanager

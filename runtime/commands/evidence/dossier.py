@@ -6,12 +6,13 @@ grow with the campaign.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,8 @@ from typing import Any, Final
 from runtime.commands.dossiers import FORMAT
 from runtime.commands.evidence import draws, receipts
 from runtime.commands.evidence.findings import Finding, read_object
+from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
+from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
 
 KIND: Final = "the dossier of a campaign"
 
@@ -87,12 +90,14 @@ def is_dossier(path: Path) -> bool:
     return first.startswith(b'{"head":') and FORMAT.encode() in first
 
 
-def verify(path: Path) -> list[Finding]:
-    """The findings. Raises ValueError."""
+def verify(path: Path, *, key: VerifierKey | None = None) -> list[Finding]:
+    """The findings. key: of the log, from a source other than the file's. Raises ValueError."""
     with TemporaryDirectory() as folder, closing(sqlite3.connect("")) as database:
         database.executescript(_TABLES)
         try:
-            return list(_Check(database, Path(folder)).findings(path))
+            return list(_Check(database, Path(folder), key).findings(path))
+        except BadNote as error:
+            raise ValueError(str(error)) from None
         except (KeyError, TypeError, AttributeError, IndexError, sqlite3.Error) as error:
             raise ValueError(f"not {KIND}: {error!r}") from None
 
@@ -100,7 +105,7 @@ def verify(path: Path) -> list[Finding]:
 class _Check:
     """One pass over the file, then the comparison of what is in it."""
 
-    def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
+    def __init__(self, database: sqlite3.Connection, folder: Path, key: VerifierKey | None) -> None:
         self.database = database
         self.folder = folder
         self.terms: dict[str, dict[str, Any]] = {}
@@ -109,6 +114,11 @@ class _Check:
         self.failed: list[str] = []
         self.failures = 0
         self.evidence: list[Path] = []
+        self.key = key
+        self.note, self.unlogged = "", 0
+        self.tree = MerkleTree()
+        self.leaves = folder / "leaves"
+        self.leaves.touch()
 
     def findings(self, path: Path) -> Iterator[Finding]:
         digest, end = hashlib.sha256(), None
@@ -127,6 +137,7 @@ class _Check:
         lines = sum(self.counts.values())
         whole = end is not None and (end["lines"], end["sha256"]) == (lines, digest.hexdigest())
         yield Finding(f"the file has all of its {lines:,} lines", whole)
+        yield from self._of_log()
         yield from self._of_plays()
         yield self._none("rewards are those of their plays", "won", _UNREWARDED)
         yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
@@ -134,6 +145,27 @@ class _Check:
         yield self._none("stock moves continue each other", "moves", _BROKEN_MOVES)
         yield self._none("prizes were never given beyond their stock", "prizes", _OVERDRAWN)
         yield from self._open()
+
+    def _read_checkpoint(self, note: str) -> None:
+        self.note = note
+
+    def _read_leaves(self, tile: str) -> None:
+        hashes = base64.b64decode(tile, validate=True)
+        for first in range(0, len(hashes), HASH_BYTES):
+            self.tree.add_hash(hashes[first : first + HASH_BYTES])
+        with self.leaves.open("ab") as file:
+            file.write(hashes)
+
+    def _is_logged(self, play: dict[str, Any], score: int) -> bool:
+        """Whether the play's entry has its facts, and is the leaf of its index."""
+        facts = read_object(play["entry"], "an entry of the log")
+        own = {name: play[name] for name in ("id", "game_id", "revision", "seed")}
+        own |= {"kind": "play", "score": score, "outcome": hashlib.sha256(play["outcome"].encode()).hexdigest()}
+        with self.leaves.open("rb") as file:
+            file.seek(play["leaf_index"] * HASH_BYTES)
+            is_leaf = file.read(HASH_BYTES) == hash_leaf(play["entry"].encode())
+        same_time = facts["at"] // 1_000_000 == play["played_at"]
+        return is_leaf and same_time and all(facts.get(name) == value for name, value in own.items())
 
     def _read_terms(self, text: str) -> None:
         self.terms[hashlib.sha256(text.encode()).hexdigest()] = read_object(text, "terms")
@@ -149,6 +181,10 @@ class _Check:
         terms = self.terms.get(play["revision_hash"])
         named = {"play_id": play["id"], "revision_hash": play["revision_hash"]}
         findings = [Finding("the session is that of the play and the terms", receipts.names(play["session"], named))]
+        if "entry" in play:
+            findings.append(Finding("its entry is in the log", self._is_logged(play, stored["decided"]["score"])))
+        elif self.note:
+            self.unlogged += 1
         if terms is None:
             findings.append(Finding("its terms are in the file", False))
         elif play["erased"]:
@@ -197,6 +233,23 @@ class _Check:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         for rank, one in enumerate(line.get("result", ()), 1):
             self.database.execute("INSERT INTO results VALUES (?, ?, ?)", (self.draw_id, rank, one["holder"]))
+
+    def _of_log(self) -> Iterator[Finding]:
+        if not self.note:
+            yield Finding("the file has no log: nothing shows that plays were left out or written later", None)
+            return
+        checkpoint = read_checkpoint(self.note)
+        is_whole = (checkpoint.size, checkpoint.root) == (self.tree.size, self.tree.digest())
+        yield Finding(f"the log's {self.tree.size:,} leaves have the root of the checkpoint", is_whole)
+        if self.key is None:
+            yield Finding("the checkpoint is signed: give the log's key to check it", None)
+        else:
+            with suppress(BadNote):
+                verify_note(self.note, [self.key])
+                self.key = None
+            yield Finding("the checkpoint is signed by the key", self.key is None)
+        if self.unlogged:
+            yield Finding(f"{self.unlogged:,} plays are later than the checkpoint", None)
 
     def _of_plays(self) -> Iterator[Finding]:
         total, text = self.counts["play"], "plays follow from their terms and seeds"

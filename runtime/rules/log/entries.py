@@ -6,7 +6,7 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 | kind | facts |
 |---|---|
 | terms | id (the revision_hash), game_id, at |
-| play | id, game_id, revision, session_id, seed (hex), outcome (SHA-256 of its JSON), score, wins, points, at, sent |
+| play | id, game_id, revision, session, outcome (SHA-256 of id and JSON), seed (hex), score, wins, points, at, sent |
 | reward | id, prize_id, campaign_id, game_id, play_id, milestone_id, name, type, value (text), quantity, at |
 | draw | id, campaign_id, tickets_root, ticket_count, value, result_hash, at |
 | adjustment | id, scope_key, currency, amount, reference_id, at |

@@ -7,14 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from runtime.commands.evidence.dossier import verify
+from runtime.operations.log.appending import append
 from tests.support.operator import Operator
+from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 EMAIL: Final = "vera.winner@example.com"
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"merkle_log": "promo.example"}
 
 
 async def told(world: World, tmp_path: Path) -> list[dict[str, Any]]:
@@ -41,11 +49,23 @@ async def told(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "authority.pem").write_bytes(public)
+    await append_all(world)
     tombola, url = Operator(world.stack, tmp_path), world.stack.process.consumer_url
     words = ("--authority-key", "authority.pem", "--consumer-url", url)
     written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *words)
     assert written.code == 0, written.err
     return [json.loads(line) for line in (tmp_path / "dossier.jsonl").read_text().splitlines()]
+
+
+async def append_all(world: World) -> None:
+    """Appends the plays to the log."""
+    missing = "SELECT count(*) FROM plays WHERE tenant_id = $1 AND play_id NOT IN (SELECT row_id FROM log_leaves)"
+
+    async def is_logged() -> bool:
+        await append(world.stack.engine, world.stack.tenant_id)
+        return not await world.database.fetchval(missing, world.stack.tenant_id)
+
+    await until(is_logged)
 
 
 def first(lines: list[dict[str, Any]], kind: str) -> Any:
@@ -69,6 +89,9 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
     "client seed": lambda lines: first(lines, "play").update(client_seed="t"),
     "terms": lambda lines: lines.remove({"terms": first(lines, "terms")}),
+    "time": lambda lines: first(lines, "play").update(played_at=1),
+    "leaf": lambda lines: first(lines, "play").update(leaf_index=0),
+    "checkpoint": lambda lines: lines.remove({"leaves": first(lines, "leaves")}),
     "session": lambda lines: first(lines, "play").update(session="sess_0.k.0"),
     "prize": lambda lines: given(lines).update(prize_id="prize_other"),
     "value": lambda lines: given(lines).update(value=99),
@@ -86,9 +109,10 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
     tombola, text = Operator(world.stack, tmp_path), (tmp_path / "dossier.jsonl").read_text()
     sessions = [line["play"]["session"].partition(".")[0] for line in whole if "play" in line]
     assert all(name not in text for name in ("vera", "walt", EMAIL)) and {len(one) for one in sessions} == {31}
-    verified = await tombola("verify", "dossier.jsonl")
+    (key,) = (await world.stack.admin("GET", "/admin/log")).data["keys"]
+    verified = await tombola("verify", "dossier.jsonl", "--key", key)
     assert verified.code == 0 and "FAILED" not in verified.out
-    assert "4 plays follow from their terms and seeds" in verified.out
+    assert "4 plays follow from their terms and seeds" in verified.out and "signed by the key" in verified.out
     opened = await tombola("dossier", "open", "dossier.jsonl", "--key", "key.pem")
     (vera,) = {line["player"] for line in map(json.loads, opened.out.splitlines()) if line.get("email") == EMAIL}
     assert vera in {line["play"]["player"] for line in whole if "play" in line}

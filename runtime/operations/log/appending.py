@@ -12,6 +12,7 @@ It is appended too, after a mark that contradicts its time, which the audit and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
@@ -44,6 +45,9 @@ BATCH: Final = 2_000
 SWEPT: Final = 5_000
 """Older rows that a pass checks for a leaf."""
 
+SWEEP_PAUSE_SECONDS: Final = 300.0
+"""The pause after all rows of a tenant were checked: most tenants have fewer than SWEPT."""
+
 WINDOW_SECONDS: Final = 86_400.0
 WINDOW_SECONDS_MIN: Final = 1.0
 WINDOW_SECONDS_MAX: Final = 1e9
@@ -58,6 +62,7 @@ class Appender:
 
     def __init__(self) -> None:
         self._swept: dict[str, str] = {}
+        self._rests_until: dict[str, float] = {}  # By time.monotonic.
 
     async def append_all(self, engine: Engine) -> None:
         """Appends to every tenant's log. One tenant's failure does not block the others. Nothing without a log."""
@@ -66,7 +71,11 @@ class Appender:
                 await attempt(JOB, at(tenant_id, self._pass(engine, tenant_id)), tenant_id=tenant_id)
 
     async def _pass(self, engine: Engine, tenant_id: str) -> None:
-        found, self._swept[tenant_id] = await sweep(engine, tenant_id, self._swept.get(tenant_id, ""))
+        found: list[str] = []
+        if time.monotonic() >= self._rests_until.get(tenant_id, 0.0):
+            found, self._swept[tenant_id] = await sweep(engine, tenant_id, self._swept.get(tenant_id, ""))
+            if not self._swept[tenant_id]:
+                self._rests_until[tenant_id] = time.monotonic() + SWEEP_PAUSE_SECONDS
         await append(engine, tenant_id, found)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import tracemalloc
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
@@ -116,6 +117,24 @@ async def test_rows_enter_once_whoever_races_and_dies(world: World, monkeypatch:
     state = await new_witness(stack)
     [bundle] = [entries.read_bundle(await fetch(stack, f"tile/entries/000.p/{state.size}"))]
     assert [hashlib.sha256(b"\0" + entry).digest() for entry in bundle] == [row["hash"] for row in rows[: state.size]]
+    assert await found(stack) == set()
+
+
+async def test_append_of_a_long_past_holds_one_batch_in_memory(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appending, "BATCH", 200)
+    await stack.database.execute(
+        "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id, created_at)"
+        " SELECT $1, 'audit_' || n, 'ann', 'game.update', 'game', 'g', now() - n * interval '1 minute'"
+        " FROM generate_series(1, 10000) AS n",
+        stack.tenant_id,
+    )
+    tracemalloc.start()
+    try:
+        await append(stack)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    assert (await new_witness(stack)).size > 10_000
     assert await found(stack) == set()
 
 

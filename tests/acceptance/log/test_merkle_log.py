@@ -5,24 +5,21 @@ import hashlib
 import tracemalloc
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
+from runtime.commands.groups.log.witness import Distrusted, visit
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from tests.support.guests import guest_who_played, log_in
-from tests.support.invariants import broken_of, everything
+from tests.support.merkle_log import UNGUARDED, append, fetch, found, new_witness, problems, tamper, unlogged
 from tests.support.resources import make_campaign
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.settings(merkle_log="promo.example.com")
-
-UNGUARDED: Final = "SET LOCAL session_replication_role = 'replica'; "
-"""As the database's operator may do: without triggers."""
 
 
 @pytest.fixture
@@ -36,60 +33,6 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     about = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "coin", "amount": 5}
     assert (await stack.core("POST", "/wallet/adjustments", about)).code == "OK"
     yield world
-
-
-async def tamper(stack: Stack, statement: str, *args: Any) -> None:
-    async with stack.database.connection() as connection, connection.transaction():
-        await connection.execute(UNGUARDED)
-        assert await connection.fetch(f"{statement} RETURNING 1", stack.tenant_id, *args)
-
-
-async def append(stack: Stack) -> None:
-    """Appends until every row of now has a leaf: a transaction that runs may hold the watermark back."""
-    rows = await stack.database.fetchval("SELECT now()")
-
-    async def is_settled() -> bool:
-        await appending.append(stack.engine, stack.tenant_id)
-        until = "SELECT logged_until > $2 FROM log_trees WHERE tenant_id = $1 AND size > 0"
-        return bool(await stack.database.fetchval(until, stack.tenant_id, rows)) or not await unlogged(stack)
-
-    await until(is_settled)
-
-
-async def unlogged(stack: Stack) -> list[str]:
-    walk, leaves = "conservation.walk_logged", "SELECT kind || ' ' || row_id AS id FROM log_leaves WHERE tenant_id = $1"
-    rows = await stack.database.fetch(appending.CONSERVATION[walk.partition(".")[2]], stack.tenant_id, "", 1_000)
-    held = {row["id"] for row in await stack.database.fetch(leaves, stack.tenant_id)}
-    return [row["id"] for row in rows if row["id"] not in held]
-
-
-async def fetch(stack: Stack, path: str) -> bytes:
-    headers = {"Authorization": f"Bearer {stack.token('staff', ('designer',))}"}
-    async with stack.http.get(f"{stack.process.admin_url}/api/v1/admin/log/{path}", headers=headers) as answer:
-        assert answer.status == 200, (path, await answer.text())
-        return await answer.read()
-
-
-async def new_witness(stack: Stack) -> State:
-    state = State(keys=(await stack.admin("GET", "/admin/log")).data["keys"])
-    await visit(state, partial(fetch, stack))
-    assert await problems(stack, state) == []
-    return state
-
-
-async def problems(stack: Stack, state: State, *, whole: bool = False) -> list[str]:
-    return [problem async for problem in read_entries(state, partial(fetch, stack), whole=whole)]
-
-
-async def found(stack: Stack) -> set[tuple[str, str]]:
-    """What `tombola audit` finds: the check and the row."""
-    by_check = await broken_of(stack.database, stack.tenant_id, await everything(stack.database, stack.tenant_id))
-    return {
-        (check, row["row_id"] or row["id"])
-        for check, rows in by_check.items()
-        for row in rows
-        if check.startswith(("leaf", "logged", "checkpoint"))
-    }
 
 
 async def test_rows_enter_once_whoever_races_and_dies(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ CREATE TABLE campaigns (
     entry_since     timestamptz,
     frozen          boolean NOT NULL DEFAULT false,
     messages        jsonb,
+    tracking        jsonb,
     PRIMARY KEY (tenant_id, campaign_id)
 );
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';

@@ -244,6 +244,7 @@ SIGNED: dict[str, frozenset[str]] = {
 MOST: dict[str, dict[str, int]] = {
     "Budget": {"currency": 100},
     "Campaign": {"name": 200, "timezone": 64, "origins": 128, "hosts": 253},
+    "CampaignTracking": {"ga4": 20, "gtm": 20, "meta_pixel": 20, "consent": 64},
     "CreateCampaignRequest": {"idempotency_key": 255},
     "DuplicateCampaignRequest": {"name": 200, "idempotency_key": 255},
     "ImportCampaignRequest": {"into": 128, "idempotency_key": 255},

@@ -144,7 +144,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "entry": "What players enter and consent to before they play or claim; omitted: nothing.",
         "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.",
         "messages": "The e-mails that players get; omitted: none.",
-        "hosts": "Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them."
+        "hosts": "Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them.",
+        "tracking": "Trackers of the hosted pages; omitted: none."
+    },
+    "CampaignTracking": {
+        "ga4": "The measurement ID of Google Analytics 4, such as G-AB12CD34EF.",
+        "gtm": "The container ID of Google Tag Manager, such as GTM-AB12CD3.",
+        "meta_pixel": "The ID of a Meta pixel: digits.",
+        "consent": "The id of a consent of the entry form."
     },
     "LaunchItem": {
         "level": "The severity.",

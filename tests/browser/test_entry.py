@@ -1,5 +1,7 @@
 """Entry forms, codes and prize draws as players meet them: in their language, by keyboard, typed or scanned."""
 
+import asyncio
+import re
 from typing import Any, Final
 
 from tests.support.axe import violations
@@ -9,6 +11,7 @@ from tests.support.packs import TICKETS, make_pack, redeem
 from tests.support.pages.looks import EVIL
 from tests.support.panels import open_as, panel
 from tests.support.resources import make_campaign
+from tests.support.waiting import until
 from tests.support.world import World
 
 FORM: Final = "form.entry"
@@ -58,6 +61,57 @@ async def test_newcomer_fills_in_the_form_and_then_plays(fair: World, visit: Vis
     assert await page.evaluate("window.evil") is None
     assert "gus@" not in await page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
     visit.forgive("400", "403")
+
+
+async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Visit) -> None:
+    tracking = {"ga4": "G-AB12CD34EF", "gtm": "GTM-AB12CD3", "meta_pixel": "1234567890", "consent": "news"}
+    world, game_id = await entered(fair, {**ENTRY, "min_age": 0, "fields": []})
+    path = f"/admin/campaigns/{world.campaign_id}"
+    assert (await fair.stack.admin("PUT", path, {"tracking": tracking})).data["tracking"] == tracking
+    page = visit.page
+    asked: list[str] = []
+
+    async def answer(route: Any) -> None:
+        asked.append(route.request.url.partition("?")[0])
+        await route.fulfill(status=200, content_type="text/javascript", body="")
+
+    await page.route(re.compile("^https:"), answer)
+    for news in (False, True):
+        await visit.open(game_id)
+        await page.click("tombola-game .main")
+        await page.check(f"{FORM} [name=terms]")
+        await page.set_checked(f"{FORM} [name=news]", news)
+        async with page.expect_response(lambda got: got.request.method == "GET" and got.url.endswith("/entry")):
+            await page.click(f"{FORM} [data-act=entry]")
+        if not news:
+            await page.wait_for_selector("tombola-game [data-result=won]")
+            assert asked == [] and await page.evaluate("typeof window.dataLayer") == "undefined"
+            await page.evaluate("[localStorage, sessionStorage].forEach((one) => one.clear())")
+    scripts = (
+        "www.googletagmanager.com/gtag/js",
+        "www.googletagmanager.com/gtm.js",
+        "connect.facebook.net/en_US/fbevents.js",
+    )
+    await until(lambda: asyncio.sleep(0, len(asked) >= 3))
+    assert sorted(asked) == sorted(f"https://{one}" for one in scripts)
+    assert await page.evaluate("[dataLayer.length, fbq.queue.length]") == [3, 2]
+    await page.reload()
+    await page.wait_for_function("document.querySelectorAll('head script[async]').length === 3")
+    guest = "JSON.parse(localStorage[Object.keys(localStorage).find((key) => key.startsWith('tombola.guest:'))])"
+    token = {"Authorization": f"Bearer {await page.evaluate(guest)}"}
+    withdrawn = {"consents": {"news": False}}
+    entry = f"/campaigns/{world.campaign_id}/entry"
+    assert (await fair.stack.consumer("POST", entry, withdrawn, headers=token)).code == "OK"
+    async with page.expect_response(lambda got: got.url.endswith("/entry")):
+        await page.reload()
+    await page.wait_for_selector("tombola-game .main")
+    assert await page.evaluate("typeof window.dataLayer") == "undefined", "withdrawn"
+    other = await world.wheel(await world.prize(), access="public")
+    assert (await fair.stack.admin("PUT", path, {"tracking": {}})).data["tracking"] is None
+    async with fair.stack.http.get(f"{fair.stack.process.consumer_url}/p/{other}") as plain:
+        text = plain.headers["Content-Security-Policy"] + await plain.text()
+    assert "google" not in text and "tracking" not in text, "a campaign without trackers has none"
+    visit.forgive("400")  # A start without an entry.
 
 
 async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit) -> None:

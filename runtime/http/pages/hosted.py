@@ -31,6 +31,7 @@ from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.campaign_parts import cards, doors, notice, picture_of, query_of, text_in, value_at
 from runtime.http.pages.files import ENTRY, files
 from runtime.http.pages.page_texts import PAGE_TEXTS
+from runtime.http.pages.page_tracking import sources_of, trackers_of, tracking_head
 from runtime.http.pages.static_documents import Document, built_once
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
@@ -91,15 +92,16 @@ def mount(app: web.Application, edge: Edge) -> None:
     app.router.add_get("/themes", _gallery())
 
 
-def policy_of(origins: Iterable[str], styles: str, forms: str = "'none'") -> str:
+def policy_of(origins: Iterable[str], styles: str, forms: str = "'none'", trackers: Iterable[str] = ()) -> str:
     """The Content-Security-Policy. origins: those that may frame the page. styles: the inline styles. forms: where the
-    page's forms may be sent.
+    page's forms may be sent. trackers: those that the page may load.
     """
+    scripts, calls = (" ".join(["'self'", *sources]) for sources in sources_of(trackers))
     framing = " ".join(["'self'", *origins])
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{digest}';"
-        " img-src 'self' https: data:; font-src 'self'; connect-src 'self'; base-uri 'none';"
+        f"default-src 'none'; script-src {scripts}; style-src 'self' 'sha256-{digest}';"
+        f" img-src 'self' https: data:; font-src 'self'; connect-src {calls}; base-uri 'none';"
         f" form-action {forms}; frame-ancestors {framing}"
     )
 
@@ -147,7 +149,7 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
             status, body = fault.http, _missing(what, language).encode()
-        policy = policy_of(framing, styles_of(body))
+        policy = policy_of(framing, styles_of(body), trackers=trackers_of(body))
         return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
     return answer
@@ -224,6 +226,7 @@ async def _game(asked: Asked, game_id: str) -> str:
         brand=brand_of(ui),
         css=_css(settings),
         site=campaign.name if campaign is not None else "",
+        head=tracking_head(campaign, tenant),
     )
 
 
@@ -266,6 +269,7 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
         language=language,
         brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
         css=_css(settings),
+        head=tracking_head(campaign, tenant),
     )
 
 
@@ -376,8 +380,9 @@ def whole_page(
     brand: Brand = NO_BRAND,
     css: str = "",
     site: str = "",
+    head: str = "",
 ) -> str:
-    """The whole page; `loads` and `body` are HTML, the rest is text. site: the campaign's name."""
+    """The whole page; `loads`, `body` and `head` are HTML, the rest is text. site: the campaign's name."""
     found = files()
     direction = "rtl" if language in _RIGHT_TO_LEFT else "ltr"
     summary = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
@@ -389,7 +394,7 @@ def whole_page(
     if brand.colour:
         meta += f'<meta name="theme-color" content="{escape(brand.colour)}">\n'
     return (
-        f'<!doctype html>\n<html lang="{language}" dir="{direction}">\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="{language}" dir="{direction}">\n<head>\n<meta charset="utf-8">\n{head}'
         f"<title>{escape(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="color-scheme" content="{brand.scheme}">\n'

@@ -20,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.budget_alerts import usage
-from runtime.operations.campaigns import analytics, hosts, messages
+from runtime.operations.campaigns import analytics, hosts, messages, tracking
 from runtime.operations.checks import TIME_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
 from runtime.operations.entries import form
@@ -34,7 +34,7 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
-    | {"budget", "entry", "frozen", "messages", "hosts"}
+    | {"budget", "entry", "frozen", "messages", "hosts", "tracking"}
 )
 BUDGET_MAX: Final = 1e15
 
@@ -225,7 +225,8 @@ def from_row(row: Any) -> m.Campaign:
     fields = {**row, "status": enum(m.CampaignStatus, row["status"])}
     amount, currency = fields.pop("budget"), fields.pop("budget_currency")
     budget = m.Budget(amount=amount, currency=currency) if amount else None
-    parts = {"entry": form.from_stored(row["entry"]), "messages": messages.from_stored(row["messages"])}
+    parts: dict[str, Any] = {"entry": form.from_stored(row["entry"]), "messages": messages.from_stored(row["messages"])}
+    parts["tracking"] = tracking.from_stored(row["tracking"])
     return m.Campaign(**{**fields, "budget": budget, **parts})
 
 
@@ -246,6 +247,7 @@ def _checked(campaign: m.Campaign) -> Checks:
     checks.small_object("settings", campaign.settings)
     checks.origins("origins", campaign.origins)
     hosts.check(checks, campaign.hosts)
+    tracking.check(checks, campaign)
     _check_budget(checks, campaign.budget or m.Budget())
     if campaign.entry is not None:
         form.fill_defaults(campaign.entry)
@@ -290,4 +292,5 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         needs_of(entry),
         campaign.frozen,
         messages.stored(campaign.messages),
+        tracking.stored(campaign.tracking),
     )

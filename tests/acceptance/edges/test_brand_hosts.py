@@ -1,4 +1,4 @@
-"""A campaign's page under its brand's host name: allowed by the operator, of one tenant and one campaign."""
+"""A campaign's page under its brand's host name: of one tenant and one campaign; and its trackers."""
 
 import asyncio
 from typing import Any
@@ -54,6 +54,16 @@ async def test_host_shows_the_page_of_its_campaign_alone(stack: Stack) -> None:
     await until(lambda: shows(stack, host, "Other"))
     await allow(stack)
     assert (await stack.admin("GET", f"/admin/campaigns/{other['id']}")).data["hosts"] == []
+
+
+async def test_tracker_needs_a_valid_id_and_a_consent_of_the_form(stack: Stack) -> None:
+    entry = {"consents": [{"id": "ads", "text": {"en": "Measure my visit."}}]}
+    path = f"/admin/campaigns/{(await make_campaign(stack, entry=entry))['id']}"
+    ids = {"ga4": "G-1'></script>", "gtm": "gtm-abcd", "meta_pixel": "12 34567"}
+    refused = await stack.admin("PUT", path, {"tracking": {**ids, "consent": "news"}})
+    assert set(fields_of(refused)) == {f"tracking.{one}" for one in (*ids, "consent")}
+    assert (await stack.admin("PUT", path, {"tracking": {"ga4": "G-AB12CD34EF", "consent": "ads"}})).code == "OK"
+    assert fields_of(await stack.admin("PUT", path, {"entry": {}})) == ["tracking.consent"], "it would load unasked"
 
 
 async def shows(stack: Stack, host: str, text: str) -> bool:

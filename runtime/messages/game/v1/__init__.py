@@ -33,6 +33,7 @@ __all__ = (
     "CampaignReply",
     "CampaignState",
     "CampaignStatus",
+    "CampaignTracking",
     "ClaimAnswer",
     "ClaimField",
     "ClaimFieldKind",
@@ -2475,6 +2476,11 @@ class Campaign(betterproto2.Message):
     Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them.
     """
 
+    tracking: "CampaignTracking | None" = betterproto2.field(19, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Trackers of the hosted pages; omitted: none.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 
@@ -2635,6 +2641,36 @@ class CampaignReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
+
+
+@dataclass(eq=False, repr=False)
+class CampaignTracking(betterproto2.Message):
+    """
+    Trackers that the hosted pages load for players whose entry agrees to `consent`, and never before.
+    """
+
+    ga4: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The measurement ID of Google Analytics 4, such as G-AB12CD34EF.
+    """
+
+    gtm: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The container ID of Google Tag Manager, such as GTM-AB12CD3.
+    """
+
+    meta_pixel: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The ID of a Meta pixel: digits.
+    """
+
+    consent: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The id of a consent of the entry form.
+    """
+
+
+default_message_pool.register_message("game.v1", "CampaignTracking", CampaignTracking)
 
 
 @dataclass(eq=False, repr=False)

@@ -34,6 +34,8 @@ const MOVES = /** @type {Record<string, string[]>} */ ({
 });
 const TO = /** @type {Record<string, string>} */ ({ activate: "ACTIVE", pause: "PAUSED", end: "ENDED" });
 
+const TRACKERS = ["ga4", "gtm", "meta_pixel", "consent"];
+
 const EDITED = {
   ...CAMPAIGN,
   properties: {
@@ -43,6 +45,11 @@ const EDITED = {
     budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
     origins: { type: "array", help: say("help.origins"), items: { type: "string", minLength: 1, maxLength: 128 } },
     hosts: { type: "array", help: say("help.hosts"), items: { type: "string", minLength: 1, maxLength: 253 } },
+    tracking: {
+      type: "object",
+      help: say("help.tracking"),
+      properties: Object.fromEntries(TRACKERS.map((key) => [key, { type: "string", maxLength: key === "consent" ? 64 : 20, help: say(`help.tracking_${key}`) }])),
+    },
     settings: {
       type: "object",
       help: say("help.settings"),
@@ -231,8 +238,9 @@ function Edit({ campaign, close, saved }) {
 }
 
 /** The form's value. @param {any} campaign @returns {Record<string, any>} */
-const editable = ({ name, timezone, start_date, end_date, redeem_until, frozen, origins, hosts, budget, settings }) => ({
+const editable = ({ name, timezone, start_date, end_date, redeem_until, frozen, origins, hosts, tracking, budget, settings }) => ({
   name, timezone, start_date, end_date, redeem_until, frozen, origins, hosts, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
+  tracking: Object.fromEntries(TRACKERS.map((key) => [key, tracking?.[key] ?? ""])),
   settings: Object.fromEntries(PAGE.map((key) => [key, textOf(settings?.[key])])),
 });
 

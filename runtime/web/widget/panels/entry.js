@@ -82,6 +82,7 @@ export async function open(panel) {
       if (guest_token) api.identity.guest = guest_token;
       if (missing.length) return void mark((one) => (missing.includes(`fields.${one.name}`) || missing.includes(`consents.${one.name}`) ? words.t("field_needed") : ""));
       typed.delete(campaign);
+      panel.tell("entered", { campaign_id: render.campaign_id });
       panel.say(words.t("entry_done"));
       if (panel.given?.done) panel.given.done(panel);
       else panel.close();

@@ -105,6 +105,8 @@ export interface TombolaEvents {
   "tombola:won": { rewards: Reward[]; play_id: string };
   /** A reward was claimed in the panel of rewards, or a rung redeemed. */
   "tombola:claimed": { reward: object; milestone?: object };
+  /** The entry form was sent and is complete. */
+  "tombola:entered": { campaign_id: string };
   /** The service refused, and nothing was used up. */
   "tombola:refused": Refusal;
   /** No answer, or a token that is not taken any more: give the attribute `token` another one. */

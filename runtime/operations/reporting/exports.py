@@ -92,6 +92,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
         raise invalid("name", f"must be one of {', '.join(EXPORTS)}")
     checks.between("since", request.since, 0, TIME_MAX)
     checks.between("until", request.until, 0, TIME_MAX)
+    if 0 < request.until < request.since:
+        checks.problem("until", "must not be before the start")
     if request.consent and request.name not in CONSENTED:
         checks.problem("consent", f"applies only to {' and '.join(sorted(CONSENTED))}")
     checks.raise_found()

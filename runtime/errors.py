@@ -58,6 +58,9 @@ HTTP_STATUS: Final[dict[Status, int]] = {
 
 BALANCE_MAX: Final = 2**63 - 1
 
+SHOWN_CHARACTERS_MAX: Final = 128
+"""The characters of an unknown id that a message repeats."""
+
 
 class Fault(Exception):
     """A refusal that is returned to the caller.
@@ -137,7 +140,8 @@ def forbidden(kind: str, identifier: str) -> Fault:
 def unknown(kind: str, identifier: str) -> Fault:
     """NOT_FOUND. Also returned for resources of another tenant or merchant, so that ids cannot be probed."""
     named = kind.lower().replace("_", " ")
-    return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {identifier!r}")
+    shown = identifier[:SHOWN_CHARACTERS_MAX]
+    return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {shown!r}")
 
 
 def merged() -> Fault:

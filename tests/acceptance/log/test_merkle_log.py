@@ -5,15 +5,18 @@ import hashlib
 import tracemalloc
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from runtime.commands.groups.log.witness import Distrusted, visit
 from runtime.operations.log import appending
 from runtime.rules.log import entries
+from runtime.rules.log.notes import SigningKey
 from tests.support.guests import guest_who_played, log_in
 from tests.support.merkle_log import UNGUARDED, append, fetch, found, new_witness, problems, tamper, unlogged
+from tests.support.operator import run
 from tests.support.resources import make_campaign
 from tests.support.stack import Stack
 from tests.support.waiting import until
@@ -200,3 +203,23 @@ async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
     await visit(state, partial(fetch, stack))
     assert await problems(stack, state, whole=True) == []
     assert await found(stack) == set()
+
+
+async def test_witness_command_says_by_its_exit_code_what_it_found(world: World, tmp_path: Path) -> None:
+    stack = world.stack
+    await append(stack)
+    [key] = (await stack.admin("GET", "/admin/log")).data["keys"]
+    own, base = str(SigningKey(key.partition("+")[0], b"own").verifier), f"{stack.process.admin_url}/api/v1/admin/log"
+
+    async def visit_with(*options: str, url: str = base) -> Any:
+        return await run(tmp_path, "log", "witness", url, *options, TOMBOLA_TOKEN=stack.token("staff", ("admin",)))
+
+    assert (await visit_with("--state", "new.json")).code == 2
+    refused = await visit_with("--state", "other.json", "--key", own)
+    assert refused.code == 1 and "none of the known keys" in refused.err and not (tmp_path / "other.json").exists()
+    assert (await visit_with("--state", "w.json", "--key", key)).code == 0
+    await tamper(stack, CHANGES[0][1])
+    assert (await visit_with("--state", "w.json")).code == 0, "only new entries"
+    named = await visit_with("--state", "w.json", "--all")
+    assert named.code == 1 and "play_" in named.out and "was changed" in named.out
+    assert (await visit_with("--state", "w.json", url=f"{base}/no")).code == 4

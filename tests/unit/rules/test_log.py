@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
 from runtime.rules.log import entries, notes, tiles, tree
 from runtime.rules.log.tiles import Tile
 from runtime.rules.log.tree import MerkleTree, Node
@@ -164,3 +165,41 @@ def test_entries_survive_a_bundle() -> None:
     for cut in (bundle[:-1], bundle[:5]):
         with pytest.raises(ValueError, match="cut off"):
             list(entries.read_bundle(cut))
+
+
+async def test_witness_survives_a_hostile_log() -> None:
+    """Whatever the operator logs, each entry is named, on one line."""
+    held = [
+        b"[]",
+        b'{"kind":"mark","id":"x\\n"}',
+        b'{"kind":"play","id":7}',
+        b'{"at":null,"kind":"p","id":"\\u001b[2J"}',
+    ]
+    grown, key = MerkleTree(), notes.SigningKey("o", b"secret")
+    for entry in held:
+        grown.add(entry)
+    files = {
+        "checkpoint": notes.sign_checkpoint(notes.Checkpoint("o", len(held), grown.digest()), [key]).encode(),
+        "tile/0/000.p/4": b"".join(map(tree.hash_leaf, held)),
+        "tile/entries/000.p/4": entries.write_bundle(held),
+    }
+
+    async def fetch(path: str) -> bytes:
+        return files[path]
+
+    state = State(keys=[str(key.verifier)])
+    await visit(state, fetch)
+    problems = [problem async for problem in read_entries(state, fetch)]
+    assert problems == [
+        "entry 0: is malformed",
+        "entry 1: mark x is malformed",
+        "entry 2: play 7 is malformed",
+        "entry 3: p [2J is malformed",
+    ]
+    assert state.read == 0, "it is checked again"
+    files["tile/0/000.p/4"] = b"x" * 128
+    with pytest.raises(Distrusted, match="signed root"):
+        assert [problem async for problem in read_entries(state, fetch)]
+    files["checkpoint"] = b"\xff"
+    with pytest.raises(Distrusted, match="not a signed note"):
+        await visit(state, fetch)

@@ -84,7 +84,7 @@ class State:
 
 async def visit(state: State, fetch: Fetch) -> Checkpoint:
     """Verifies the newest checkpoint against the state, which it advances. Raises Distrusted."""
-    note = (await fetch("checkpoint")).decode()
+    note = (await fetch("checkpoint")).decode(errors="replace")
     try:
         new = verify_checkpoint(note, state.verifiers)
     except BadNote as error:
@@ -147,7 +147,7 @@ async def read_entries(state: State, fetch: Fetch, *, whole: bool = False) -> As
                     sound = False
                     yield problem
                 elif facts["kind"] == "mark":
-                    mark = int(facts["id"].split()[0])
+                    mark = mark_of(facts)
         at = starts[-1] + TILE_WIDTH
     if tree.digest() != state.tree.digest():
         raise Distrusted("the log's tiles do not lead to its signed root")
@@ -170,11 +170,20 @@ async def _leaves(number: int, size: int, fetch: Fetch) -> tuple[Iterator[bytes]
 
 
 def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark: int) -> str:
-    """What is wrong with an entry; "": nothing."""
-    name = f"entry {index}: {facts.get('kind', 'unreadable')} {facts.get('id', '')}".rstrip()
+    """What is wrong with an entry; "": nothing. The log may be hostile: no control characters from it are shown."""
+    about = "".join(one for one in f"{facts.get('kind', '')} {facts.get('id', '')}"[:200] if one.isprintable())
+    name = f"entry {index}: {about}".rstrip()
     if hash_leaf(entry) != leaf:
         return f"{name} was removed" if facts.keys() == {"id", "kind"} else f"{name} was changed"
+    try:
+        at = mark_of(facts) if facts["kind"] == "mark" else int(facts["at"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return f"{name} is malformed"
     if facts["kind"] == "mark":
-        at = int(facts["id"].split()[0])
         return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
-    return f"{name} is back-dated" if facts["at"] < mark - BACKDATED_MICROSECONDS else ""
+    return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""
+
+
+def mark_of(facts: dict[str, Any]) -> int:
+    """The time of a mark, in microseconds."""
+    return int(facts["id"].split()[0])

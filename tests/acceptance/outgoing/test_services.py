@@ -129,9 +129,8 @@ async def test_csv_line_is_signed_and_without_formulas(target: Service, method: 
     await target.make("spreadsheet", "csv", columns=columns, **config, **ASKED)
     event_id = await target.emit(name='a,"b"\n', n=-5)
     (got,) = target.receiver.all
-    assert (got.request.method, got.headers["Content-Type"], got.headers["X-Key"]) == (
-        *(method, "text/csv; charset=utf-8", "k"),
-    )
+    assert (got.request.method, got.headers["X-Key"]) == (method, "k")
+    assert got.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert got.request.raw_path == ("/rows?key=1" if method == "POST" else f"/rows/{event_id}.csv?key=1")
     assert got.body == b'"a,""b""\n",-5,\'=Bonn\r\n' and got.headers["webhook-id"] == event_id
     assert got.headers["webhook-signature"] == got.headers["X-Service-Signature"] != ""
@@ -170,9 +169,7 @@ async def test_json_mapping_nests_fields_and_omits_absent_ones(target: Service) 
         Webhook(SECRET).verify(one.body, dict(one.headers))
 
 
-async def test_sms_goes_to_the_players_number_within_its_limit(
-    target: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sms_goes_to_the_players_number_at_most_so_often(target: Service, monkeypatch: Any) -> None:
     monkeypatch.setattr(address_limit, "ADDRESS_MOST", 2)
 
     async def refuse(got: Got) -> web.StreamResponse:
@@ -217,35 +214,29 @@ async def test_text_is_sent_in_the_services_shape(target: Service, name: str) ->
     assert target.receiver.all[1].path == ("/other" if kind == "messaging" else got.path)
 
 
-WRONG: Final[dict[str, tuple[str, dict[str, Any], set[str]]]] = {
-    "unknown service": ("crm", {"service": "x"}, {"service"}),
-    "no service": ("sms", {"url": "https://a.example"}, {"service"}),
-    "required": ("spreadsheet", {"service": "google_sheets"}, {"spreadsheet_id", "secret"}),
-    "key": ("spreadsheet", {"service": "google_sheets", "spreadsheet_id": "1" * 20, "secret": "{}"}, {"secret"}),
-    "columns": ("spreadsheet", {"service": "csv", "url": "https://a.example", "columns": ["id", "x"]}, {"columns[1]"}),
-    "method": ("spreadsheet", {"service": "csv", "url": "x", "method": "GET"}, {"url", "method"}),
-    "contact": ("crm", {"service": "hubspot", "secret": "a b"}, {"include", "secret"}),
-    "nested": (
-        "crm",
-        {"service": "json", "url": "https://a.example", "fields": {"a": "id", "a.b": "id"}},
-        {"fields.a"},
+URL: Final = {"url": "https://a.example"}
+SHEET: Final = {"service": "google_sheets", "spreadsheet_id": "1" * 20}
+NUMBERS: Final = {"account_sid": "x", "from": "+0"}
+NESTED: Final = {"fields": {"a": "id", "a.b": "id"}}
+HOOK: Final = {"secret": "https://a.example", "text": "x"}
+WRONG: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
+    ("crm", {"service": "x"}, {"service"}),
+    ("sms", {**URL}, {"service"}),
+    ("spreadsheet", {"service": "google_sheets"}, {"spreadsheet_id", "secret"}),
+    ("spreadsheet", {**SHEET, "secret": "{}"}, {"secret"}),
+    (
+        "spreadsheet",
+        {"service": "csv", "url": "x", "columns": ["id", "x"], "method": "GET"},
+        {"url", "columns[1]", "method"},
     ),
-    "sms": (
-        "sms",
-        {"service": "twilio", "account_sid": "x", "from": "+0", "text": "{x}", "secret": "t"},
-        {"account_sid", "from", "text", "to"},
-    ),
-    "unknown field": (
-        "messaging",
-        {"service": "slack", "text": "x", "secret": "https://a.example", "url": "x"},
-        {"url"},
-    ),
-}
+    ("crm", {"service": "hubspot", "secret": "a b"}, {"include", "secret"}),
+    ("crm", {"service": "json", **URL, **NESTED}, {"fields.a"}),
+    ("sms", {"service": "twilio", **NUMBERS, "text": "{x}", "secret": "t"}, {*NUMBERS, "text", "to"}),
+    ("messaging", {"service": "slack", **HOOK, **URL}, {"url"}),
+]
 
 
-@pytest.mark.parametrize("what", WRONG)
-async def test_wrong_config_is_refused_at_its_fields(stack: Any, what: str) -> None:
-    kind, config, fields = WRONG[what]
-    refused = await stack.admin("POST", "/admin/integrations", {"type": kind, "events": ["x"], "config": config})
-    found = {one.removeprefix("config.") for one in fields_of(refused)}
-    assert fields == found
+async def test_wrong_config_is_refused_at_its_fields(stack: Any) -> None:
+    for kind, config, fields in WRONG:
+        refused = await stack.admin("POST", "/admin/integrations", {"type": kind, "events": ["x"], "config": config})
+        assert {one.removeprefix("config.") for one in fields_of(refused)} == fields, config

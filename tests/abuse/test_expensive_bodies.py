@@ -146,9 +146,7 @@ MARKS: Final = "\u0315\u0300\u05ae\u0301"
 
 TEXTS: Final[dict[str, Callable[[], Any]]] = {
     "an address to send a code to": lambda: normalized(m.ContactType.EMAIL, f"a{next(NTH)}{MARKS * 2_000}@example.com"),
-    "a player's picture": lambda: profiles._changes(
-        m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2_000}.com/"), []
-    ),
+    "a player's picture": lambda: profiles._changes(m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2000}.com/"), []),
     "a receiver": lambda: list(leaked_secrets({"secret": "s"}, {"url": f"http://a{next(NTH)}{MARKS * 4_000}.com/"})),
 }
 

@@ -29,8 +29,6 @@ pytestmark = pytest.mark.own_service
 
 @dataclass(frozen=True)
 class Edge:
-    """A consumer edge in a process of its own."""
-
     port: int
     process: psutil.Process
 

@@ -38,11 +38,9 @@ async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_wor
     (reward,) = await rewards_of(stack, player)
     assert (await claimed(stack, reward["id"], player)).code == "OK"
     assert await own_world.stock(prize_id) == (8, 1)
-    others = await stack.database.fetch(
-        "SELECT reward_id, player_id, status FROM rewards WHERE player_id <> $1", player
-    )
-    assert [row["status"] for row in others] == ["revoked"] * (GUESTS - 1)
-    for row in others:
+    rest = await stack.database.fetch("SELECT reward_id, player_id, status FROM rewards WHERE player_id <> $1", player)
+    assert [row["status"] for row in rest] == ["revoked"] * (GUESTS - 1)
+    for row in rest:
         assert (await claimed(stack, row["reward_id"], player)).reason == "UNKNOWN_REWARD"
         late = {"player_id": row["player_id"]}
         assert (await stack.core("POST", f"/rewards/{row['reward_id']}/claim", late)).reason == "ILLEGAL_TRANSITION"

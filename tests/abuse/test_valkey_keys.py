@@ -129,8 +129,7 @@ async def test_requests_for_unknown_games_leak_no_memory(
     environment = {
         "DATABASE_URL": database_url,
         "REDIS_URL": valkey_url,
-        "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
-        "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+        **{name: f"1:{secrets.token_hex(32)}" for name in ("SERVER_KEYS", "CODE_KEYS")},
         "JWT_SECRET": secrets.token_hex(32),
         "RATE_LIMITS": "off",
         "CONSUMER_PORT": str(port),

@@ -65,9 +65,7 @@ async def load_once(browser: Browser, stack: Stack, game_id: str) -> Load:
             painted_first = bool(await visit.page.evaluate(f"{PAINTED} < window.playable"))
             await visit.page.evaluate(WORKS)
         entries = "performance.getEntries().filter((one) => one.encodedBodySize)"
-        sizes = await visit.page.evaluate(
-            f"Object.fromEntries({entries}.map((one) => [one.name, one.encodedBodySize]))"
-        )
+        sizes = await visit.page.evaluate(f"Object.fromEntries({entries}.map((it) => [it.name, it.encodedBodySize]))")
         named = "[...document.querySelectorAll('[rel=modulepreload]')].map((one) => one.href)"
         preloaded = set(await visit.page.evaluate(named))
     spent = (trace.mark("ready")["tts"] - trace.mark("begins")["tts"]) / 1_000

@@ -22,11 +22,7 @@ from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 PHONE: Final = {"viewport": {"width": 390, "height": 844}}
 BRAND: Final = {"theme": {"primary": "#c8102e", "accent": "#00843d"}, "background": {"color": "#fff8e7"}}
-LOOKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "light": ("light", {}),
-    "dark": ("dark", {}),
-    "brand": ("light", BRAND),
-}
+LOOKS: Final[dict[str, Any]] = {"light": ("light", {}), "dark": ("dark", {}), "brand": ("light", BRAND)}
 
 
 async def played(fair: World, browser: Browser, shape: str, end: str, look: str) -> dict[str, list[str]]:

@@ -159,11 +159,9 @@ async def test_changes_of_boards_and_quests_keep_the_catalogue_version(own_world
     stack, version = own_world.stack, "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
     prize_id = await own_world.prize()
     before = await stack.database.fetchval(version, stack.tenant_id)
-    board = await make_board(
-        stack, own_world.campaign_id, prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
-    )
+    top = await make_board(stack, own_world.campaign_id, prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}])
     quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 1}
-    made = {"leaderboards": board["id"], "quests": (await stack.admin("POST", "/admin/quests", quest)).data["id"]}
+    made = {"leaderboards": top["id"], "quests": (await stack.admin("POST", "/admin/quests", quest)).data["id"]}
     for kind, identifier in made.items():
         assert (await stack.admin("PUT", f"/admin/{kind}/{identifier}", {"name": "Renamed"})).code == "OK"
         assert (await stack.admin("DELETE", f"/admin/{kind}/{identifier}")).code == "OK"

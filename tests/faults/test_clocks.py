@@ -31,14 +31,9 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
     settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
     keys = [f"{key.id}:{key.secret.hex()}" for key in (settings.server_keys[0], settings.code_keys[0])]
     (tmp_path / "sitecustomize.py").write_text(SKEWED)
-    skewed = CoreProcess(
-        *(database_url, valkey_url, tmp_path / "core.log"),
-        SERVER_KEYS=keys[0],
-        CODE_KEYS=keys[1],
-        SESSION_TTL_SECONDS="60",
-        PYTHONPATH=f"{tmp_path}:{ROOT}",
-        SKEW_SECONDS=f"{seconds}",
-    )
+    environment = {"SERVER_KEYS": keys[0], "CODE_KEYS": keys[1], "SESSION_TTL_SECONDS": "60"}
+    environment |= {"PYTHONPATH": f"{tmp_path}:{ROOT}", "SKEW_SECONDS": f"{seconds}"}
+    skewed = CoreProcess(database_url, valkey_url, tmp_path / "core.log", **environment)
     async with new_stack(settings) as right, new_world(right) as world:
         prize_id = await world.prize(constraints={"max_per_day": 2}, expires_after_days=1)
         game_id = await world.wheel(prize_id, rules={"max_plays_per_day": 2})

@@ -101,11 +101,9 @@ TICKETS = 3
 
 async def test_codes_are_paid_once_while_a_core_is_killed(deployment: Deployment) -> None:
     site = await founded(deployment)
-    pack_id = await site.make(
-        "pack", "caps", campaign_id=site.campaign, gives={"currency": "ticket", "amount": TICKETS}
-    )
+    pack = await site.make("pack", "caps", campaign_id=site.campaign, gives={"currency": "ticket", "amount": TICKETS})
     added = await site.client.ask(
-        "ImportPackCodes", STAFF, "POST", f"/admin/packs/{pack_id}/codes", {"codes": [*RIVALS]}, surface="admin"
+        "ImportPackCodes", STAFF, "POST", f"/admin/packs/{pack}/codes", {"codes": [*RIVALS]}, surface="admin"
     )
     assert added.data["added"] == len(RIVALS)
 
@@ -117,14 +115,12 @@ async def test_codes_are_paid_once_while_a_core_is_killed(deployment: Deployment
             "RedeemCode", who, "POST", "/codes/redeem", body, surface="core", key=key, again=True
         )
 
-    rivals = [
-        asyncio.ensure_future(redeem(code, f"{code}-{nth}")) for code, count in RIVALS.items() for nth in range(count)
-    ]
-    await asyncio.wait(rivals, return_when=asyncio.FIRST_COMPLETED)
+    tries = [asyncio.ensure_future(redeem(code, f"{code}-{n}")) for code, count in RIVALS.items() for n in range(count)]
+    await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
     core = deployment.cores[1]
     core.kill()
     await core.start()
-    found = await asyncio.gather(*rivals)
+    found = await asyncio.gather(*tries)
     paid = [str((one.body or {})["code"]) for one in found if one.ok]
     assert sorted(paid) == sorted(RIVALS)
     assert {one.attempts[-1].reason for one in found if not one.ok} == {"CODE_USED"}

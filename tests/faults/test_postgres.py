@@ -124,13 +124,8 @@ async def test_exhausted_pool_is_503_and_no_request_waits_for_ever(world: World,
 
 
 async def test_request_that_waits_too_long_is_503_whatever_holds_it(module_database_url: str, valkey_url: str) -> None:
-    settings = settings_of(
-        module_database_url,
-        valkey_url,
-        database_acquire_timeout_seconds=60.0,
-        answer_timeout_seconds=1.0,
-        batch_limit=2,
-    )
+    bounds = {"database_acquire_timeout_seconds": 60.0, "answer_timeout_seconds": 1.0, "batch_limit": 2}
+    settings = settings_of(module_database_url, valkey_url, **bounds)
     async with new_stack(settings) as stack, new_world(stack) as world:
         prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
         game_id = await world.wheel(prize_id)

@@ -28,13 +28,8 @@ from tests.support.standby import replicated, replication_is
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-SETTINGS = {
-    **DISPOSABLE,
-    "synchronous_commit": "on",
-    "shared_buffers": "32MB",
-    "max_wal_size": "48MB",
-    "min_wal_size": "32MB",
-}
+SETTINGS = {**DISPOSABLE, "synchronous_commit": "on", "shared_buffers": "32MB"}
+SETTINGS |= {"max_wal_size": "48MB", "min_wal_size": "32MB"}
 
 
 @asynccontextmanager
@@ -300,9 +295,7 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     )
                     await until(lambda: len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2)
                     rows = await world.database.fetch("SELECT task_id FROM tasks")
-                    assert {got.headers["webhook-id"] for got in receiver.all} - sent <= {
-                        row["task_id"] for row in rows
-                    }
+                    assert {it.headers["webhook-id"] for it in receiver.all} - sent <= {row["task_id"] for row in rows}
         finally:
             if copy is not None:
                 copy.stop()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -32,14 +33,9 @@ TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
 
 @pytest.fixture
 def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return Settings(
-        database_url=database_url,
-        redis_url=valkey_url,
-        server_keys=(Key("1", bytes(32)),),
-        code_keys=(Key("1", bytes(32)),),
-        stream_shards=2,
-        metrics_port=0,
-    )
+    keys = (Key("1", bytes(32)),)
+    settings = Settings(database_url=database_url, redis_url=valkey_url, server_keys=keys, code_keys=keys)
+    return replace(settings, stream_shards=2, metrics_port=0)
 
 
 @asynccontextmanager

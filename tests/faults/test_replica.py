@@ -29,10 +29,7 @@ READS = {
     *("play.history", "wallet.ledger", "exports.plays", "exports.ledger", "audit.list", "desk.plays", "desk.ledger"),
     *("analytics.days", "analytics.rewards", "analytics.prizes", "history.history", "replica.position"),
     *("views.entries", "views.totals"),
-    *(
-        f"figures.{name}"
-        for name in ("campaign", "games", "hours", "prizes", "draws", "day_players", "players", "names")
-    ),
+    *(f"figures.{it}" for it in ("campaign", "games", "hours", "prizes", "draws", "day_players", "players", "names")),
 }
 """What the replica is asked here, with the history and the lag that a process reads of each database."""
 

@@ -59,9 +59,7 @@ async def test_ledger_is_listed_in_the_order_of_its_balance(two: Two) -> None:
     game_id = await two[0].game(COLLECTION, COINS)
     await two[0].round(game_id, "led")
     moved = {"player_id": "led", "scope_key": two[0].campaign_id, "currency": "coin"}
-    adjusted = [
-        two[nth % 2].stack.core("POST", "/wallet/adjustments", {**moved, "amount": 1 + nth % 7}) for nth in range(60)
-    ]
+    adjusted = [two[n % 2].stack.core("POST", "/wallet/adjustments", {**moved, "amount": 1 + n % 7}) for n in range(60)]
     await asyncio.gather(*adjusted, *(two[nth % 2].round(game_id, "led") for nth in range(60)))
     entries: list[dict[str, Any]] = []
     cursor = ""

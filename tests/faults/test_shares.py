@@ -107,11 +107,7 @@ async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], 
                     late[stuck.world.stack.tenant_id] += 1
 
         async with rows_held(stack, "held%"):
-            asking = [
-                asyncio.ensure_future(keeps_asking(stuck, ask))
-                for stuck in (one, two, three)
-                for ask in asks(stuck) * 4
-            ]
+            asking = [asyncio.ensure_future(keeps_asking(it, ask)) for it in (one, two, three) for ask in asks(it) * 4]
             await until(lambda: len(late) == len(names))
             rounds = [await good.world.round(good.game_id) for _ in range(20)]
             assert {answer.http for answer in rounds} == {200}

@@ -94,10 +94,8 @@ def changed(folder: Path) -> set[str]:
     return {name for name in names if not (ROOT / name).exists() or not filecmp.cmp(ROOT / name, folder / name, False)}
 
 
-def run(folder: Path, *arguments: str) -> str:
+def run(folder: Path, *argv: str) -> str:
     environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(folder), "HOME": str(folder)}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, *argv], cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout

@@ -216,11 +216,9 @@ def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valk
         f'#!/bin/sh\nexec "{valkey_server._command()[0]}" "$@" --port {port} --bind 127.0.0.1 --dir "{tmp_path}"\n'
     )
     (tmp_path / "valkey-server").chmod(0o755)
-    command = [
-        part.replace("$$", "$").replace("/tmp/", f"{tmp_path}/") for part in COMPOSE["services"]["valkey"]["command"]
-    ]
+    argv = [it.replace("$$", "$").replace("/tmp/", f"{tmp_path}/") for it in COMPOSE["services"]["valkey"]["command"]]
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "VALKEY_PASSWORD": "pw-of-compose"}
-    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as server:
+    with subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL) as server:
         try:
 
             def reply(*lines: str) -> str:

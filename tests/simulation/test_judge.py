@@ -28,7 +28,6 @@ class Judged:
     terms: Terms
 
     def done(self, operation: str, of: str = "") -> Request:
-        """The last successful request."""
         return [one for one in self.history.of(operation) if one.ok and of in ("", one.of)][-1]
 
     def ask(self, operation: str, who: str, http: int = 200, reason: str = "", **more: Any) -> None:

@@ -16,11 +16,7 @@ AT_LEAST_NONE: Final = (
     *("packs.turns", "packs.amount", "packs.codes", "packs.withdrawn"),
 )
 AT_LEAST_ONE: Final = (
-    "games.revision",
-    "rewards.quantity",
-    "test_runs.times",
-    "draw_tickets.tickets",
-    "draw_lists.tickets",
+    *("games.revision", "rewards.quantity", "test_runs.times", "draw_tickets.tickets", "draw_lists.tickets"),
     "assets.size",
 )
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
@@ -68,10 +64,7 @@ TAKEN: Final[dict[str, tuple[str, ...]]] = {
         "'redemption' AS redemption_id, NULL::timestamptz AS withdrawn_at",
     ),
     "packs": ("1 AS turns, 0 AS amount", "0 AS turns, 1 AS amount"),
-    "redemptions": (
-        r"'\x01'::bytea AS code_hash, NULL AS receipt_id",
-        "NULL::bytea AS code_hash, 'till' AS receipt_id",
-    ),
+    "redemptions": (r"'\x01'::bytea AS code_hash, NULL AS receipt_id", "NULL::bytea AS code_hash, 't' AS receipt_id"),
     "stock": ("10 AS total, 4 AS remaining, 6 AS awarded", "0 AS total, 0 AS remaining, 6 AS awarded"),
     "promised_terms": (r"'\x01'::bytea AS terms, encode(sha256('\x01'), 'hex') AS revision_hash",),
     "entry_texts": ("'I accept.' AS text, encode(sha256('I accept.'), 'hex') AS text_sha256",),
@@ -92,10 +85,7 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "codes": ("'reward' AS reward_id, now() AS withdrawn_at",),
     "pack_codes": ("'redemption' AS redemption_id, now() AS withdrawn_at",),
     "packs": ("0 AS turns, 0 AS amount", "1 AS turns, 1 AS amount"),
-    "redemptions": (
-        r"'\x01'::bytea AS code_hash, 'till' AS receipt_id",
-        "NULL::bytea AS code_hash, NULL AS receipt_id",
-    ),
+    "redemptions": (r"'\x01'::bytea AS code_hash, 't' AS receipt_id", "NULL::bytea AS code_hash, NULL AS receipt_id"),
     "stock": (
         "10 AS total, 4 AS remaining, 7 AS awarded",
         "10 AS total, 4 AS remaining, 5 AS awarded",

@@ -28,7 +28,6 @@ class Rival:
         self.runs = 0
 
     async def runs_it(self) -> bool:
-        """Whether it runs the job now."""
         before = self.runs
         await self.leases.run("job", self._work)
         return self.runs > before

@@ -42,9 +42,7 @@ async def events_of(connection: asyncpg.Connection, name: str) -> list[dict[str,
 
 
 async def used(connection: asyncpg.Connection) -> list[tuple[Any, ...]]:
-    return [
-        tuple(row) for row in await connection.fetch("SELECT campaign_id, used, notified_percent FROM budget_marks")
-    ]
+    return [tuple(it) for it in await connection.fetch("SELECT campaign_id, used, notified_percent FROM budget_marks")]
 
 
 async def test_tenants_with_limits_or_marks_are_checked(connection: asyncpg.Connection) -> None:

@@ -83,10 +83,8 @@ async def test_operations_take_their_locks_in_the_declared_order(stack: Stack) -
             body = body_of(operation, known) if operation.has_body else {}
             if "idempotency_key" in fields_of(operation.request):
                 body["idempotency_key"] = "k"
-            request = stack.core(
-                operation.verb, path_of(operation, known), body if operation.verb != "DELETE" else None
-            )
-            answer, taken = await watch(stack.tenant_id, request)
+            asked = stack.core(operation.verb, path_of(operation, known), body if operation.verb != "DELETE" else None)
+            answer, taken = await watch(stack.tenant_id, asked)
             if found := wrong_turns(taken):
                 wrong[operation.name] = found
             if answer.code != "OK":

@@ -71,10 +71,7 @@ async def test_migration_that_fails_leaves_nothing(empty_database_url: str, migr
     ("damage", "complaint"),
     [
         (lambda directory: (directory / "0001_one.sql").write_text("select 1;"), "was changed"),
-        (
-            lambda directory: (directory / "0001_one.sql").rename(directory / "0003_three.sql"),
-            "another version made it",
-        ),
+        (lambda folder: (folder / "0001_one.sql").rename(folder / "0003_three.sql"), "another version made it"),
     ],
 )
 async def test_migrations_refuse_a_database_of_other_files(

@@ -136,9 +136,7 @@ async def test_page_reads_no_more_rows_than_it_is_about(crowd: asyncpg.Connectio
 
 
 async def test_figures_of_a_campaigns_prizes_sort_one_row_of_each_prize(crowd: asyncpg.Connection) -> None:
-    sorts = [
-        node for node in await nodes(crowd, "figures.prizes", f"'camp', {EVER}, ''") if node["Node Type"] == "Sort"
-    ]
+    sorts = [it for it in await nodes(crowd, "figures.prizes", f"'camp', {EVER}, ''") if it["Node Type"] == "Sort"]
     assert sum(rows_read(node) for node in sorts) == 2, "a row of each prize"
 
 

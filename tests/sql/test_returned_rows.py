@@ -34,13 +34,8 @@ COUNTINGS: Final[list[tuple[str, int, tuple[int, int]]]] = [
 DAYS: Final[list[tuple[str, str, tuple[int, int]]]] = [
     # Days of the guest, and of the player that it becomes; players, and who came back, when they are one.
     ("1", "1", (1, 0)),
-    ("1", "2", (1, 1)),
-    ("1", "1 2", (1, 1)),
-    ("1 2", "2", (1, 1)),
-    ("1 2", "1 2", (1, 1)),
-    ("1 2", "", (1, 1)),
     ("1", "", (1, 0)),
-    ("", "1 2", (1, 1)),
+    *((*days, (1, 1)) for days in (("1", "2"), ("1", "1 2"), ("1 2", "2"), ("1 2", "1 2"), ("1 2", ""), ("", "1 2"))),
 ]
 
 

@@ -82,9 +82,7 @@ Case = tuple[str, str, str]
 
 async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str, Case], *columns: int) -> None:
     """Each statement of the file, asked about the keys of its own rows, names what it should: those columns."""
-    expected = {
-        name: sorted(line.strip() for line in found.strip().splitlines()) for name, (_, _, found) in cases.items()
-    }
+    expected = {name: sorted(it.strip() for it in found.strip().splitlines()) for name, (_, _, found) in cases.items()}
     shown = {}
     for name, (rows, keys, _) in cases.items():
         async with undone(connection):

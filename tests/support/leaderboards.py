@@ -58,16 +58,11 @@ async def write_plays(
 
 
 def events_of(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
-    return [
-        event_of(
-            PlayCompleted("", p.game_id, p.player_id, p.score, p.wins, p.points),
-            occurred_at=NOON + p.at,
-            tenant_id=tenant_id,
-            merchant_id="",
-            campaign_id="",
-        )
-        for p in plays
-    ]
+    def event(p: Played) -> Any:
+        data = PlayCompleted("", p.game_id, p.player_id, p.score, p.wins, p.points)
+        return event_of(data, occurred_at=NOON + p.at, tenant_id=tenant_id, merchant_id="", campaign_id="")
+
+    return [event(p) for p in plays]
 
 
 def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, int]]:

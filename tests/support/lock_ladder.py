@@ -58,9 +58,7 @@ Taken = dict[Transaction, list[Lock]]
 
 def wrong_turns(taken: Taken) -> list[str]:
     """Each place where a transaction locked a row that comes before one it held."""
-    return [
-        f"{later} after {earlier}" for locks in taken.values() for earlier, later in pairwise(locks) if later < earlier
-    ]
+    return [f"{later} after {prior}" for locks in taken.values() for prior, later in pairwise(locks) if later < prior]
 
 
 class Watch:

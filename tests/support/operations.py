@@ -31,10 +31,8 @@ WITH_BODY: Final = tuple(row for row in OPERATIONS if row.has_body)
 async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> Ids:
     news = {"id": "news", "text": {"en": "Send me news."}}
     campaign_id = (await make_campaign(stack, **{"entry": {"consents": [news]}, **campaign}))["id"]
-    entered = await stack.consumer(
-        "POST", f"/campaigns/{campaign_id}/entry", {"consents": {"news": True}}, player=player
-    )
-    assert entered.data["missing"] == []
+    sent = await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", {"consents": {"news": True}}, player=player)
+    assert sent.data["missing"] == []
     channel = {"channel": "webhook", "redemption_mode": "on_claim", "config": {"url": RECEIVER}}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=channel)
     assert (await stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["PERRY-0001"]})).data["added"]
@@ -82,37 +80,21 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     approval_id = await make_approval(stack, player, campaign_id, campaign.get("merchant_id", ""))
     token = {"name": "ci", "roles": ["designer"], "merchant_id": campaign.get("merchant_id", "")}
     known = {
-        "participant": entered.data["entry_id"],
+        "participant": sent.data["entry_id"],
         "token": (await stack.admin("POST", "/admin/tokens", token)).data["id"],
-        "campaign": campaign_id,
-        "game": game_id,
-        "prize": prize_id,
-        "quest": quest_id,
-        "leaderboard": board_id,
-        "draw": draw_id,
-        "pack": pack_id,
-        "redemption": redeemed["redemption_id"],
-        "drawn": drawn_id,
         "view": await stack.database.fetchval(
             "SELECT max(view_id) FROM campaign_views WHERE campaign_id = $1", campaign_id
         ),
-        "merchant": merchant_id,
-        "integration": integration_id,
-        "play": played["play_id"],
-        "reward": reward_id,
-        "task": task["id"],
-        "violation": violation_id,
-        "approval": approval_id,
         "asset": await make_asset(replace(stack, merchant_id=campaign.get("merchant_id", ""))),
-        "entry": entry["id"],
-        "session": session,
         "revision": started["revision_hash"],
         "milestone": made.data["milestones"]["rungs"][0]["id"],
-        "player": player,
         "contact": linked.data["contact"]["id"],
-        "tenant": stack.tenant_id,
-        "receiver": RECEIVER,
     }
+    known |= {"campaign": campaign_id, "game": game_id, "prize": prize_id, "quest": quest_id, "leaderboard": board_id}
+    known |= {"draw": draw_id, "pack": pack_id, "redemption": redeemed["redemption_id"], "drawn": drawn_id}
+    known |= {"merchant": merchant_id, "integration": integration_id, "play": played["play_id"], "reward": reward_id}
+    known |= {"task": task["id"], "violation": violation_id, "approval": approval_id, "entry": entry["id"]}
+    known |= {"session": session, "player": player, "tenant": stack.tenant_id, "receiver": RECEIVER}
     for row in OPERATIONS:
         if row.creates and row.scoped and row.resource not in known:
             body = edge_body(row, known)

@@ -54,12 +54,7 @@ class PgBouncer(Server):
         target = f"host=127.0.0.1 port={server.port} user=postgres password={server.password}"
         options = {"listen_addr": "127.0.0.1", "listen_port": str(self.port), "unix_socket_dir": "", "auth_type": "any"}
         options |= {"pidfile": str(self.data_dir / "pgbouncer.pid"), **self._options}
-        lines = [
-            "[databases]",
-            f"* = {target}",
-            "[pgbouncer]",
-            *(f"{name} = {value}" for name, value in options.items()),
-        ]
+        lines = ["[databases]", f"* = {target}", "[pgbouncer]", *(f"{name} = {it}" for name, it in options.items())]
         write_private(self.data_dir / "pgbouncer.ini", "\n".join(lines) + "\n")
         if os.geteuid() == 0:  # It refuses to run as root.
             self._account = os.stat(server.data_dir).st_uid, os.stat(server.data_dir).st_gid

@@ -72,14 +72,10 @@ class CoreProcess:
             **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")},
             "DATABASE_URL": database_url,
             "REDIS_URL": redis_url,
-            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
-            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+            **{name: f"1:{secrets.token_hex(32)}" for name in ("SERVER_KEYS", "CODE_KEYS")},
             "JWT_SECRET": secrets.token_hex(32),
             "CORE_PORT": str(port),
-            "CONSUMER_PORT": "0",
-            "ADMIN_PORT": "0",
-            "RPC_PORT": "0",
-            "METRICS_PORT": "0",
+            **{f"{name}_PORT": "0" for name in ("CONSUMER", "ADMIN", "RPC", "METRICS")},
             "DEVELOPMENT": "on",
             "RATE_LIMITS": "off",
             "DRAIN_SECONDS": "20",
@@ -125,12 +121,6 @@ async def make_wheel(core: CoreProcess, connection: asyncpg.Connection, *, total
 
         campaign_id = await make("campaign", name="Autumn", status="active")
         prize_id = await make("prize", name="Mug", type="goods", stock={"total": total})
-        return await make(
-            "game",
-            name="Wheel",
-            type="spin_wheel",
-            campaign_id=campaign_id,
-            status="active",
-            reward_handler="probability",
-            handler_config={"prizes": [{"prize_id": prize_id, "probability": 1}]},
-        )
+        config = {"prizes": [{"prize_id": prize_id, "probability": 1}]}
+        rule = {"reward_handler": "probability", "handler_config": config}
+        return await make("game", name="Wheel", type="spin_wheel", campaign_id=campaign_id, status="active", **rule)

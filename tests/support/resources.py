@@ -33,17 +33,9 @@ async def make_prize(stack: Asks, **fields: Any) -> str:
 
 def wheel(campaign_id: str, *prize_ids: str, **fields: Any) -> dict[str, Any]:
     """The body of an active spin wheel on which every prize is as likely as the next and no play loses."""
-    return {
-        "name": "Wheel",
-        "type": "spin_wheel",
-        "campaign_id": campaign_id,
-        "reward_handler": "probability",
-        "status": "GAME_STATUS_ACTIVE",
-        "handler_config": {
-            "prizes": [{"prize_id": prize_id, "probability": 1 / len(prize_ids)} for prize_id in prize_ids]
-        },
-        **fields,
-    }
+    prizes = [{"prize_id": prize_id, "probability": 1 / len(prize_ids)} for prize_id in prize_ids]
+    body = {"name": "Wheel", "type": "spin_wheel", "campaign_id": campaign_id, "status": "GAME_STATUS_ACTIVE"}
+    return body | {"reward_handler": "probability", "handler_config": {"prizes": prizes}} | fields
 
 
 async def make_game(stack: Asks, campaign_id: str, *prize_ids: str, **fields: Any) -> dict[str, Any]:
@@ -52,10 +44,8 @@ async def make_game(stack: Asks, campaign_id: str, *prize_ids: str, **fields: An
 
 async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[str, Any]:
     session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
-    answer = await stack.consumer(
-        "POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player
-    )
-    return dict(answer.data)
+    made = await stack.consumer("POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player)
+    return dict(made.data)
 
 
 async def one_of_every_event(stack: Any) -> str:

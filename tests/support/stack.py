@@ -168,10 +168,8 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
     values: dict[str, Any] = {
         "database_url": database_url,
         "redis_url": redis_url,
-        "server_keys": KEYS,
-        "code_keys": KEYS,
-        "jwt_secret": secrets.token_hex(32),
-        "jwt_staff_secret": secrets.token_hex(32),
+        **dict.fromkeys(("server_keys", "code_keys"), KEYS),
+        **{name: secrets.token_hex(32) for name in ("jwt_secret", "jwt_staff_secret")},
         **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc", "metrics")},
         "development": True,
         "rate_limits": False,

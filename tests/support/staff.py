@@ -19,13 +19,8 @@ class Desk(Visit):
         return f"{self.stack.process.admin_url}/dashboard"
 
     def link(self, *roles: str, subject: str = "ann", path: str = "") -> str:
-        made = link_of(
-            self.stack.process.settings,
-            self.stack.process.admin_url,
-            subject,
-            tenant_id=self.stack.tenant_id,
-            roles=roles or ("admin",),
-        )
+        process, tenant_id = self.stack.process, self.stack.tenant_id
+        made = link_of(process.settings, process.admin_url, subject, tenant_id=tenant_id, roles=roles or ("admin",))
         return made.replace("/dashboard#", f"/dashboard{path}#")
 
     async def enter(self, *roles: str, path: str = "") -> None:

@@ -14,12 +14,8 @@ from tests.support.stack import Answer, Stack
 
 WHEEL = {"type": "spin_wheel", "reward_handler": "probability"}
 EGGS = {"type": "egg_catcher", "reward_handler": "score_to_tier"}
-GIFTS = {
-    "type": "gift_catcher",
-    "seed_generator": "drop_sequence",
-    "reward_handler": "collect_items",
-    "validator": "drop_plan",
-}
+GIFTS = {"type": "gift_catcher", "seed_generator": "drop_sequence"}
+GIFTS |= {"reward_handler": "collect_items", "validator": "drop_plan"}
 TIMED = {"verify_timing": True}
 """Rules under which a game's clock decides."""
 COLLECTION = {"type": "collection", "reward_handler": "lucky_item"}

@@ -62,11 +62,9 @@ async def test_any_settings_are_stored_as_they_are_and_warn_of_what_is_not_used(
 
 
 async def test_campaign_update_keeps_omitted_fields_and_can_unset_a_date(stack: Any) -> None:
-    merchant = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data
-    made = await make_campaign(
-        stack, merchant_id=merchant["id"], start_date=1000, end_date=LATER, settings={"a": {"b": 1}}
-    )
-    assert made["merchant_id"] == merchant["id"]
+    shop = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data
+    made = await make_campaign(stack, merchant_id=shop["id"], start_date=1000, end_date=LATER, settings={"a": {"b": 1}})
+    assert made["merchant_id"] == shop["id"]
     changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"end_date": 0, "settings": {"c": 2}})).data
     assert changed == made | {"end_date": 0, "settings": {"c": 2}, "revision": 2, "updated_at": changed["updated_at"]}
     assert (await stack.admin("PUT", "/admin/campaigns/camp_none", {"name": "x"})).reason == "UNKNOWN_CAMPAIGN"
@@ -381,11 +379,9 @@ async def test_duplicate_with_dates_that_end_a_part_before_it_begins_is_refused(
 async def test_duplicate_is_redeemed_no_earlier_than_it_ends(stack: Stack, asked: dict[str, int]) -> None:
     """A copy whose dates an update of the campaign would refuse could not be changed any more."""
     today = int(time.time()) // DAY * DAY
-    campaign = await make_campaign(
-        stack, start_date=today + DAY, redeem_until=today + DAY + 3_600, timezone="Asia/Tokyo"
-    )
+    made = await make_campaign(stack, start_date=today + DAY, redeem_until=today + DAY + 3_600, timezone="Asia/Tokyo")
     wanted = {name: today + days * DAY + 23 * 3_600 for name, days in asked.items()}
-    copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", wanted)).data
+    copy = (await stack.admin("POST", f"/admin/campaigns/{made['id']}/duplicate", wanted)).data
     assert copy["redeem_until"] >= max(wanted.values())
     assert (await stack.admin("PUT", f"/admin/campaigns/{copy['id']}", {"name": "Again"})).data["name"] == "Again"
 

@@ -47,11 +47,9 @@ class Desk:
         return await (stack or self.stack).consumer("POST", self.path, body, player=player, headers=headers)
 
     async def enter(self, player: str = "ann", **fields: Any) -> dict[str, Any]:
-        entered = await self.submit(
-            player, fields={"email": f"{player}@example.com", **fields}, consents={"terms": True}
-        )
-        assert entered.data["missing"] == []
-        return dict(entered.data)
+        made = await self.submit(player, fields={"email": f"{player}@example.com", **fields}, consents={"terms": True})
+        assert made.data["missing"] == []
+        return dict(made.data)
 
     async def given(self, player: str = "ann") -> Any:
         return (await self.stack.consumer("GET", self.path, player=player)).data["given"]

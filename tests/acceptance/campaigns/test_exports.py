@@ -196,9 +196,7 @@ CHANGED: Final[dict[str, tuple[str, Any, str, str]]] = {
 @pytest.mark.settings(role_matrix="strict")
 async def test_export_masks_values_whose_field_has_another_kind_now(stack: Stack) -> None:
     def form(at: int) -> dict[str, Any]:
-        fields = [
-            {"key": key, "label": {"en": key}, "kind": f"ENTRY_FIELD_KIND_{row[at]}"} for key, row in CHANGED.items()
-        ]
+        fields = [{"key": id, "label": {"en": id}, "kind": f"ENTRY_FIELD_KIND_{it[at]}"} for id, it in CHANGED.items()]
         options = [{"value": value, "label": {"en": value}} for value in ("XL", "S")]
         return {"fields": [one | ({"options": options} if one["kind"].endswith("CHOICE") else {}) for one in fields]}
 

@@ -51,9 +51,7 @@ async def test_pages_show_the_texts_in_the_reader_s_language(stack: Stack) -> No
 
 async def test_render_view_has_the_texts_of_the_campaign_and_game_without_legal_ones(stack: Stack) -> None:
     own = {"title": {"en": "Wheel"}, "lose": {"en": "Try again."}}
-    campaign_id, game = await branded(
-        stack, TEXTS, theme={"primary": "#0b5c8a", "logo": LOGO}, background={"emoji": "🌷"}
-    )
+    camp_id, game = await branded(stack, TEXTS, theme={"primary": "#0b5c8a", "logo": LOGO}, background={"emoji": "🌷"})
 
     async def shown() -> Any:
         return (await stack.consumer("GET", f"/games/{game['id']}/render")).data["ui"]
@@ -68,7 +66,7 @@ async def test_render_view_has_the_texts_of_the_campaign_and_game_without_legal_
     assert styled["page"]["texts"] == {**plain["page"]["texts"], **own}
     assert styled["theme"] == {"primary": "#c2410c", "logo": LOGO}, "a theme of its own takes only the logo"
     assert "background" not in styled
-    await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"settings": {}})
+    await stack.admin("PUT", f"/admin/campaigns/{camp_id}", {"settings": {}})
     assert await shown() == ui, "a campaign without a look changes nothing"
 
 

@@ -67,14 +67,12 @@ async def test_game_with_dates_of_its_own_is_played_between_them(world: World) -
     assert (await world.play(open_now, session)).reason == "GAME_INACTIVE", "a session does not outlast the game"
     body = {"start_date": now, "end_date": now}
     assert (await world.stack.admin("PUT", f"/admin/games/{late}", body)).http == 400
-    copied = await world.stack.admin(
+    copy = await world.stack.admin(
         "POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"start_date": now + 10 * 24 * HOUR}
     )
-    listed = (await world.stack.admin("GET", "/admin/games", campaign_id=copied.data["id"])).data["items"]
+    listed = (await world.stack.admin("GET", "/admin/games", campaign_id=copy.data["id"])).data["items"]
     starts = sorted(int(game["start_date"]) for game in listed)
-    assert starts == sorted(
-        at + copied.data["shift_days"] * 24 * HOUR for at in (now - 2 * HOUR, now - HOUR, now + HOUR)
-    )
+    assert starts == sorted(at + copy.data["shift_days"] * 24 * HOUR for at in (now - 2 * HOUR, now - HOUR, now + HOUR))
     body = {"start_date": now - HOUR, "end_date": now + HOUR}
     assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", body)).http == 200
     found = await world.stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/launch-check")

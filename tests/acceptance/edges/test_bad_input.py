@@ -176,11 +176,11 @@ def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tupl
 
 async def test_negative_count_is_refused_by_its_path(furnished: Furnished) -> None:
     before, tried, failed = await furnished.contents(), set(), []
-    for operation in WITH_BODY:
-        for place in numbers(operation.request, {}):
-            if operation.streamed:
+    for call in WITH_BODY:
+        for place in numbers(call.request, {}):
+            if call.streamed:
                 continue
-            body = {"scope": {"tenant_id": furnished.known["tenant"]}, **whole_body(operation, furnished.known)}
+            body = {"scope": {"tenant_id": furnished.known["tenant"]}, **whole_body(call, furnished.known)}
             inner: Any = body
             for step, below in itertools.pairwise(place):
                 inner = inner[step] if isinstance(step, int) else inner.setdefault(step, [] if below == 0 else {})
@@ -188,13 +188,11 @@ async def test_negative_count_is_refused_by_its_path(furnished: Furnished) -> No
                     inner.append({})
             inner[place[-1]] = -1
             path = named_as(place)
-            status, envelope = await furnished.send(
-                "core", operation.verb, path_of(operation, furnished.known), encode(body)
-            )
+            status, envelope = await furnished.send("core", call.verb, path_of(call, furnished.known), encode(body))
             named = [row["field"] for row in envelope["data"].get("violations", [])]
-            own = path.removeprefix(f"{operation.resource}.")
+            own = path.removeprefix(f"{call.resource}.")
             if status != 400 or own not in named:
-                failed.append((operation.name, path, envelope))
+                failed.append((call.name, path, envelope))
             tried.add(path)
     assert failed == []
     assert {"game.rules.max_plays_per_day", "prize.stock.total", "quest.turns", "campaign.end_date"} <= tried
@@ -335,12 +333,10 @@ async def test_wrong_id_or_query_is_refused_by_name(furnished: Furnished) -> Non
                 failed.append((operation.name, wrong[:9], envelope))
         if operation.verb != "GET":
             continue
-        wrongs = [
-            (name, one) for name, field in rows.items() if name != "id" for one in WRONG_QUERIES.get(field.kind, [])
-        ]
-        wrongs += [("limit", one) for one in ("0", "-1", "101", "9" * 20) if "limit" in rows]
+        bad = [(name, it) for name, field in rows.items() if name != "id" for it in WRONG_QUERIES.get(field.kind, [])]
+        bad += [("limit", one) for one in ("0", "-1", "101", "9" * 20) if "limit" in rows]
         path = f"{path_of(operation, furnished.known)}?{tenant}"
-        for name, value in wrongs:
+        for name, value in bad:
             status, named, envelope = await ask(operation, f"{path}&{name}={value}")
             if (status, set(named)) != (400, {name}):
                 failed.append((operation.name, name, value, envelope))

@@ -206,11 +206,9 @@ async def test_key_imports_each_part_once(own_world: World, monkeypatch: pytest.
     monkeypatch.setattr("runtime.http.codes.PART", 3)
     prize_id = await own_world.prize(fulfillment={"channel": "voucher_code"})
     body = {"codes": [f"L-{nth}" for nth in range(8)]}
-    answers = [
-        await own_world.stack.admin("POST", f"/admin/prizes/{prize_id}/codes", body, headers=KEY) for _ in range(2)
-    ]
-    assert answers[0].data == answers[1].data
-    assert (answers[0].data["added"], answers[0].data["available"]) == (8, 8)
+    both = [await own_world.stack.admin("POST", f"/admin/prizes/{prize_id}/codes", body, headers=KEY) for _ in range(2)]
+    assert both[0].data == both[1].data
+    assert (both[0].data["added"], both[0].data["available"]) == (8, 8)
 
 
 async def test_key_emits_an_event_once(own_world: World, receiver: Receiver) -> None:
@@ -239,9 +237,7 @@ async def test_key_of_an_abandoned_emit_is_taken_over_by_one_retry(own_world: Wo
     answers = await asyncio.gather(*retries)
     again = next(answer for answer in answers if answer.code == "OK")
     assert again.data == first.data
-    assert {refused(answer) for answer in answers if answer.code != "OK"} <= {
-        (409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")
-    }
+    assert {refused(one) for one in answers if one.code != "OK"} <= {(409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")}
     assert [got.json["id"] for got in receiver.all] == [first.data["event_id"]] * 2
 
 

@@ -25,13 +25,8 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 @pytest.fixture
 async def edge(stack: Stack) -> AsyncIterator[Stack]:
-    settings = replace(
-        stack.process.settings,
-        database_url="",
-        server_keys=(),
-        code_keys=(),
-        core_rpc_addresses=(stack.process.rpc_address,),
-    )
+    settings = replace(stack.process.settings, database_url="", server_keys=(), code_keys=())
+    settings = replace(settings, core_rpc_addresses=(stack.process.rpc_address,))
     async with running(settings, ["admin"]) as process:
         assert process.engine is None and process.core is None
         yield replace(stack, process=process)

@@ -84,11 +84,8 @@ async def test_code_and_receipt_need_the_entry_that_a_play_needs(stack: Stack) -
     pack_id = await make_pack(world, "ENTRY-00001")
     secret = (await stack.admin("POST", f"/admin/packs/{pack_id}/rotate-secret", {})).data["secret"]
     await world.round(await World(stack, (await make_campaign(stack))["id"]).wheel(), player_of(world))
-    for refused in (
-        await redeem(world, "ENTRY-00001"),
-        await report(world, pack_id, secret, player_id=player_of(world)),
-    ):
-        assert (refused.reason, refused.envelope["data"]["missing"]) == ("ENTRY_REQUIRED", ["consents.terms"])
+    for reply in (await redeem(world, "ENTRY-00001"), await report(world, pack_id, secret, player_id=player_of(world))):
+        assert (reply.reason, reply.envelope["data"]["missing"]) == ("ENTRY_REQUIRED", ["consents.terms"])
     path = f"/campaigns/{world.campaign_id}/entry"
     entered = await stack.consumer("POST", path, {"consents": {"terms": True}}, player=player_of(world))
     assert entered.data["missing"] == []

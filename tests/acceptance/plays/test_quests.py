@@ -63,9 +63,7 @@ async def test_completed_quest_is_archived_instead_of_deleted(stack: Stack) -> N
 
 async def test_quest_with_wrong_fields_is_refused(stack: Stack) -> None:
     answer = await stack.admin("POST", "/admin/quests", {"turns": -1, "start_date": 20, "end_date": 10})
-    assert {row["field"] for row in answer.envelope["data"]["violations"]} >= {
-        *("name", "campaign_id", "turns", "end_date")
-    }
+    assert {it["field"] for it in answer.envelope["data"]["violations"]} >= {"name", "campaign_id", "turns", "end_date"}
     unknown = await stack.admin("POST", "/admin/quests", {"name": "Q", "campaign_id": "camp_none"})
     assert (unknown.http, unknown.reason) == (404, "UNKNOWN_CAMPAIGN")
 

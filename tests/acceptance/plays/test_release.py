@@ -111,15 +111,13 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
     ends = int(time.time()) + 2
     sealed = {"kind": "SEALED", "units": 2, "starts_at": ends - 100, "ends_at": ends}
     prize_id = await world.prize(total=2, release=sealed)
-    promised = (await world.start(await game(world, prize_id))).data["revision_hash"]
+    first = (await world.start(await game(world, prize_id))).data["revision_hash"]
     path = f"/admin/prizes/{prize_id}"
     assert fields_of(await world.stack.admin("POST", f"{path}/stock", {"unlimited": True, "reason": "x"})) == [
         "unlimited"
     ]
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
-    await until(
-        lambda: world.stack.admin("GET", f"/admin/revisions/{promised}"), lambda it: len(it.data["openings"]) == 1
-    )
+    await until(lambda: world.stack.admin("GET", f"/admin/revisions/{first}"), lambda it: len(it.data["openings"]) == 1)
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,7 @@ async def test_test_plays_change_their_own_table_and_the_audit_log_alone(world: 
     [entry] = [row for row in after["audit_entries"] if row not in before["audit_entries"]]
     assert (entry["action"], entry["subject_id"], entry["after"]["times"]) == ("game.test", game_id, 1000)
     # Of one mug and one code: what is left of them is not asked.
-    assert {row["prize_id"]: row["outcome"] for row in run["frequencies"]}.items() >= {
-        mug: "prize",
-        code: "prize",
-    }.items()
+    assert {it["prize_id"]: it["outcome"] for it in run["frequencies"]}.items() >= {mug: "prize", code: "prize"}.items()
     assert all(row["count"] > 150 for row in run["frequencies"] if row["prize_id"])
 
 

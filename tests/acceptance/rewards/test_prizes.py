@@ -116,20 +116,16 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     prize_id = await make_prize(stack)
     rung = {"id": "five", "name": "Five leaves", "currency": "leaf", "threshold": 5, "prize_id": prize_id}
     game = await make_game(stack, campaign["id"], prize_id, milestones={"rungs": [rung]})
-    await stack.database.execute(
-        "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, prizes)"
-        " VALUES ($1, 'board_a', $2, 'Best', 'score', 'best', $3)",
-        stack.tenant_id,
-        campaign["id"],
-        [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}],
-    )
+    board = {"campaign_id": campaign["id"], "name": "Best", "metric": "score", "mode": "best"}
+    board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     for verb, body in (("DELETE", None), ("PUT", {"status": "archived"})):
         refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)
         assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")
         assert refused.envelope["data"]["used_by"] == [
             {"type": "game", "id": game["id"], "name": game["name"]},
             {"type": "milestone", "id": "five", "name": "Five leaves", "game_id": game["id"]},
-            {"type": "leaderboard", "id": "board_a", "name": "Best"},
+            {"type": "leaderboard", "id": board_id, "name": "Best"},
         ]
         assert "milestone 'Five leaves'" in refused.envelope["message"]
     rung_alone = await make_prize(stack)

@@ -76,15 +76,13 @@ async def test_own_request_is_neither_approved_nor_rejected(office: Stack) -> No
 
 async def test_api_token_or_its_maker_is_no_second_person(office: Stack) -> None:
     player = await player_of(office, "by_token")
-    shown = bearer((await token_of(office, "ann"))["secret"])
+    tag = bearer((await token_of(office, "ann"))["secret"])
     own = waiting(await ask(office, player))
     path = f"/admin/approvals/{own['id']}/approve"
-    answer = await office.admin("POST", path, {"reason": "r"}, roles=(), headers=shown)
+    answer = await office.admin("POST", path, {"reason": "r"}, roles=(), headers=tag)
     assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
     body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
-    sent = await office.admin(
-        "POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"}, roles=(), headers=shown
-    )
+    sent = await office.admin("POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"}, roles=(), headers=tag)
     answer = await decide(office, "ann", "approve", waiting(sent))
     assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST")
     assert await balance(office, player) == 0

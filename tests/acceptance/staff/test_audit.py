@@ -105,13 +105,8 @@ async def test_refusal_is_noted_with_the_route_and_the_reason(stack: Stack) -> N
     assert (await stack.admin("PUT", "/admin/games/game_x", {"name": "x"}, roles=("reward_manager",))).http == 403
     (entry,) = await entries_of(stack, "staff.refuse")
     assert (entry["actor"], entry["subject_type"], entry["subject_id"]) == ("staff_test", "staff", "staff_test")
-    assert entry["after"] == {
-        "route": "PUT /admin/games/{id}",
-        "reason": "ROLE_REQUIRED",
-        "needed": ["admin", "designer"],
-        "roles": ["reward_manager"],
-        "address": "127.0.0.1",
-    }
+    after = {"route": "PUT /admin/games/{id}", "reason": "ROLE_REQUIRED", "address": "127.0.0.1"}
+    assert entry["after"] == after | {"needed": ["admin", "designer"], "roles": ["reward_manager"]}
     abroad = {**bearer(stack.token("pat", ("platform",))), "X-Tenant-Id": OTHER_TENANT}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=abroad)).http == 403
     assert {entry["actor"] for entry in await entries_of(stack, "staff.refuse")} == {"staff_test", "pat"}

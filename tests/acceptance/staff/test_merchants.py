@@ -148,9 +148,7 @@ async def test_reference_to_another_merchants_thing_is_an_unknown_id(shops: Shop
                 wrong += [] if said[0] == said[1] else [(operation.name, place, said)]
                 tried.add((operation.name, place[-1]))
     assert wrong == []
-    assert {name for name, _ in tried} >= {
-        row.name for row in OF_STAFF if row.creates and "campaign_id" in str(row.example)
-    }
+    assert {one for one, _ in tried} >= {it.name for it in OF_STAFF if it.creates and "campaign_id" in str(it.example)}
 
 
 async def test_thing_made_by_a_merchants_staff_is_the_merchants(shops: Shops) -> None:
@@ -161,13 +159,10 @@ async def test_thing_made_by_a_merchants_staff_is_the_merchants(shops: Shops) ->
         if operation.resource == "merchant":
             assert refused(answer) == FORBIDDEN
             continue
-        made = {
-            **shops.owned,
-            operation.resource: answer.data["id"] if "id" in answer.data else answer.data["prize_id"],
-        }
+        now = {**shops.owned, operation.resource: answer.data["id"] if "id" in answer.data else answer.data["prize_id"]}
         for row in (row for row in OF_STAFF if row.verb == "GET" and row.path == f"{operation.path}/{{id}}"):
-            assert (await shops.ask("admin", row, made)).data
-            assert (await other.ask("admin", row, made)).http == 404
+            assert (await shops.ask("admin", row, now)).data
+            assert (await other.ask("admin", row, now)).http == 404
             read.add(operation.resource)
     assert read >= {"campaign", "game", "prize", "leaderboard"}
 
@@ -245,10 +240,8 @@ async def test_delivery_log_shows_a_merchants_staff_its_own_events(shops: Shops)
     narrowed = {"campaign_id": shops.bobs["campaign"]}
     assert (await shops.tenant.admin("PUT", f"/admin/integrations/{hook_id}", narrowed)).http == 200
     resent = [
-        (await shops.staff.admin("POST", f"/admin/integrations/{hook_id}/resend", {"delivery_id": delivery_id})).http
-        for _, delivery_id in sorted(
-            (await deliveries(shops.tenant)).items(), key=lambda it: it[0] == shops.bobs["campaign"]
-        )
+        (await shops.staff.admin("POST", f"/admin/integrations/{hook_id}/resend", {"delivery_id": sent})).http
+        for _, sent in sorted((await deliveries(shops.tenant)).items(), key=lambda it: it[0] == shops.bobs["campaign"])
     ]
     assert resent == [404, 200]
 

@@ -233,9 +233,7 @@ async def test_picture_is_added_listed_and_deleted(tombola: Operator, stack: Sta
     url = (await tombola("assets", "add", picture.name)).out.strip()
     assert url.startswith(f"/assets/{stack.tenant_id}/asset_")
     (listed,) = (await tombola("assets", "list", "--json")).json
-    assert (listed["url"], listed["name"], listed["width"]) == (url, "cover.png", 1_120), (
-        "scaled down to be small enough"
-    )
+    assert (listed["url"], listed["name"], listed["width"]) == (url, "cover.png", 1_120), "scaled down to fit"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(3_000_000))
     refused = await tombola("assets", "add", picture.name)
     assert (refused.code, "content: must be at most 3000000 bytes" in refused.err) == (1, True), refused
@@ -319,11 +317,8 @@ async def test_command_that_needs_approval_has_its_own_exit_code(
     monkeypatch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
     adjust = ("wallets", "adjust", "ann", stack.tenant_id, "coin", "5", "--reference", "ticket-1")
     result = await tombola(*adjust)
-    assert (
-        result.code == EXIT_WAITING
-        and "APPROVAL_NEEDED" in result.err
-        and "tombola approvals show approval_" in result.err
-    )
+    assert result.code == EXIT_WAITING and "APPROVAL_NEEDED" in result.err
+    assert "tombola approvals show approval_" in result.err
     error = json.loads((await tombola(*adjust, "--json")).err)["error"]
     assert (error["reason"], error["approval"]["operation"]) == ("APPROVAL_NEEDED", "AdjustBalance")
 

@@ -177,9 +177,7 @@ async def test_edit_with_a_wrong_etag_is_refused(module_stack: Stack, path: str)
 
 async def test_edits_at_once_with_one_etag_make_one_revision(module_stack: Stack, path: str) -> None:
     tag = {"If-Match": '"1"'}
-    answers = await asyncio.gather(
-        *(module_stack.admin("PUT", path, {"name": f"N{n}"}, headers=tag) for n in range(10))
-    )
-    assert sorted(answer.http for answer in answers) == [200] + [409] * 9
-    winner = next(answer for answer in answers if answer.http == 200)
+    done = await asyncio.gather(*(module_stack.admin("PUT", path, {"name": f"N{n}"}, headers=tag) for n in range(10)))
+    assert sorted(answer.http for answer in done) == [200] + [409] * 9
+    winner = next(answer for answer in done if answer.http == 200)
     assert (await module_stack.admin("GET", path)).data["name"] == winner.data["name"]

@@ -256,9 +256,7 @@ async def test_revoke_by_an_owner_ends_the_tokens_of_another(stack: Stack) -> No
     assert (await stack.admin("POST", REVOKE, {"subject": "ann"})).data == NOTHING
     assert refused(await me(stack, second)) == ENDED
     assert (await me(stack, bystander)).code == "OK"
-    entries = [
-        row for row in (await stack.admin("GET", "/admin/audit")).data["items"] if row["action"] == "staff.revoke"
-    ]
+    entries = [it for it in (await stack.admin("GET", "/admin/audit")).data["items"] if it["action"] == "staff.revoke"]
     assert [(row["actor"], row["subject_id"]) for row in entries] == [("staff_test", "ann"), ("staff_test", oldest)]
 
 

@@ -62,10 +62,8 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     fields.append({"key": "size", "kind": "ENTRY_FIELD_KIND_CHOICE", "options": [{"value": "s"}, {"value": "m"}]})
     fields = [{"label": {"en": field["key"].title()}, **field} for field in fields]
     consents = [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True}]
-    campaign = await make_campaign(
-        desk.stack, entry={"mode": "ENTRY_MODE_OPEN", "fields": fields, "consents": consents}
-    )
-    await desk.enter("admin", path=f"/campaigns/{campaign['id']}")
+    made = await make_campaign(desk.stack, entry={"mode": "ENTRY_MODE_OPEN", "fields": fields, "consents": consents})
+    await desk.enter("admin", path=f"/campaigns/{made['id']}")
     await desk.press("Add entry", within="main")
     for name, text in (("player_id", "postal-1"), ("reason", "A postcard"), ("fields.email", "no address")):
         await dialog(desk, name).fill(text)

@@ -98,10 +98,7 @@ async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connec
     [
         ("camp", "", "", True),
         ("camp", "g1", "shop", True),
-        ("camp", "g2", "", False),
-        ("camp", "none", "", False),
-        ("theirs", "", "shop", False),
-        ("none", "", "", False),
+        *((*of, False) for of in (("camp", "g2", ""), ("camp", "none", ""), ("theirs", "", "shop"), ("none", "", ""))),
     ],
 )
 async def test_board_requires_a_writable_campaign_and_a_game_of_it(

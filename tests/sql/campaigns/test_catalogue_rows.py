@@ -83,11 +83,8 @@ async def test_stock_change_below_the_awarded_or_to_no_limit_is_refused(connecti
         async with undone(connection):
             rows = await ask(connection, "prizes.set_total_stock", prize, total, change, "ann", "counted")
             seq = "4" if prize == "cup" else "1"
-            assert [(row[0], row[4:8]) for row in rows] == ([] if moved is None else [(seq, moved)]), (
-                prize,
-                total,
-                change,
-            )
+            found = [(row[0], row[4:8]) for row in rows]
+            assert found == ([] if moved is None else [(seq, moved)]), (prize, total, change)
 
 
 PLAYED: Final = "INSERT INTO game_players VALUES ('t', '{}', 'ann', 1, now(), 1)"
@@ -206,16 +203,11 @@ async def test_quest_counts_games_of_its_campaign_and_keeps_secrets_for_events(c
         counts = f'{{"kind": "plays", "game_id": "{game}"}}'
         assert len(await ask(connection, "quests.insert", f"of {game}", *of, counts, "", None)) == many, game
         assert len(await ask(connection, "quests.update", "visit", *of, counts, "", None)) == many, game
-    for kind, secret, stored in (
-        ("event", "x", "x"),
-        ("event", None, "x"),
-        ("plays", None, None),
-        ("plays", "x", None),
-    ):
+    for kind, secret, kept in (("event", "x", "x"), ("event", None, "x"), ("plays", None, None), ("plays", "x", None)):
         signing = None if secret is None else f'{{"secret": "{secret}"}}'
         await ask(connection, "quests.update", "visit", *of, f'{{"kind": "{kind}"}}', "", signing)
         query = "SELECT signing ->> 'secret' FROM quests WHERE quest_id = 'visit'"
-        assert await connection.fetchval(query) == stored, (kind, secret)
+        assert await connection.fetchval(query) == kept, (kind, secret)
 
 
 async def test_quest_lock_holds_one_quest(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:

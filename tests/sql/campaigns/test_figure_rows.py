@@ -100,13 +100,8 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
     assert (await ask(connection, "figures.campaign", "camp", "shop", "", ""))[0] == ("Asia/Tokyo", *FOREVER, 0)
     await connection.execute("UPDATE figure_marks SET counted_until = $1", NOON)
     assert (await ask(connection, "figures.campaign", "camp", "", "", ""))[0][3] == NOON.timestamp()
-    for campaign, merchant, there in (
-        ("shops", "shop", 1),
-        ("theirs", "shop", 0),
-        ("theirs", "rival", 1),
-        ("no", "", 0),
-    ):
-        assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == there, (campaign, merchant)
+    for campaign, merchant, has in (("shops", "shop", 1), ("theirs", "shop", 0), ("theirs", "rival", 1), ("no", "", 0)):
+        assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == has, (campaign, merchant)
 
 
 async def test_prize_figures_leave_out_revoked_rewards_and_those_of_other_campaigns_times_and_games(

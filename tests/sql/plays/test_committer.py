@@ -149,11 +149,9 @@ async def test_batch_of_an_old_catalogue_is_refused_alone(
         return changes
 
     async with slots_held(committer, database, rival):
-        requests = [
-            asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)
-        ]
+        tasks = [asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)]
         await asyncio.sleep(0)  # both are in the mailbox now
-    assert await outcomes(*requests) == {"": 1, "catalog": 1}
+    assert await outcomes(*tasks) == {"": 1, "catalog": 1}
     winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
     assert [row["player_id"] for row in winners] == ["p7"]
 

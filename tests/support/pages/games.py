@@ -63,9 +63,7 @@ async def gifts(fair: World, *, count: int = 4, interval_ms: int = 300, **fields
 async def collection(fair: World, *, auto_grant: bool = False, scope: str = "campaign", **fields: Any) -> str:
     """A public collection: each card is two maple leaves, three leaves reach the first rung, eight the second."""
     prize_id = await fair.prize(name="Fair mug")
-    rungs = [
-        {"name": f"{count} leaves", "currency": "maple", "threshold": count, "prize_id": prize_id} for count in (3, 8)
-    ]
+    rungs = [{"name": f"{n} leaves", "currency": "maple", "threshold": n, "prize_id": prize_id} for n in (3, 8)]
     body = {
         "milestones": {"mode": "cumulative_unlock", "auto_grant": auto_grant, "rungs": rungs},
         "ui": {"items": [{"emoji": "🍁", "item": "maple", "label": "Maple leaf"}, {"emoji": "🌰", "item": "chestnut"}]},
@@ -106,9 +104,7 @@ async def demo_games(fair: World) -> dict[str, str]:
         total = spec.pop("stock", {}).get("total", 0)
         prizes[spec["name"]] = await fair.prize(total=total, **spec)
     specs = demo.game_specs(fair.campaign_id, prizes)
-    return {
-        shape: str((await fair.stack.admin("POST", "/admin/games", spec)).data["id"]) for shape, spec in specs.items()
-    }
+    return {kind: str((await fair.stack.admin("POST", "/admin/games", one)).data["id"]) for kind, one in specs.items()}
 
 
 async def ended(visit: Visit) -> str:

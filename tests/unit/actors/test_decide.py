@@ -279,9 +279,7 @@ def test_rung_that_a_play_reaches_is_granted_once_and_not_beyond_the_stock_that_
         decided = play(state, play_of())
         assert [rung.id for rung in decided.reply.milestones_granted] == granted
         changes = recorded(state, decided.effects)
-        assert [(grant.milestone_id, grant.idempotency_key) for grant in changes.grants] == [
-            (own, None) for own in granted
-        ]
+        assert [(it.milestone_id, it.idempotency_key) for it in changes.grants] == [(own, None) for own in granted]
         assert state.stock["mug"].remaining == mugs - 1 - len(granted)
     again = play(with_rungs(ann(balances={"coin": 1}, grants={"cup": 1}), mugs=2, **terms), play_of())
     assert again.reply.milestones_granted == []
@@ -349,9 +347,7 @@ def test_play_tells_of_itself_and_then_of_each_prize_under_the_next_number() -> 
     found = [(event.data.prize_id, event.data.milestone_id) for event in won]
     assert found == [("mug", ""), ("mug", "cup"), ("hat", "pot")]
     rewards = [reward.reward_id for win in decided.effects.wins for reward in win.rewards]
-    assert [event.data.reward_id for event in won] == rewards and all(
-        event.data.play_id == row.play_id for event in won
-    )
+    assert [it.data.reward_id for it in won] == rewards and all(it.data.play_id == row.play_id for it in won)
     assert won[0].data.value == 2.0
 
 

@@ -157,16 +157,11 @@ def test_prize_is_withheld_for_the_reason_that_stands_longest(
 
 def test_prize_is_withheld_until_its_units_are_free() -> None:
     prize = mug(release=schedule({"kind": "TIMES", "times": [[0, 1], [NOW + 9, 3]]}, b""))
-    for remaining, asked, reason in (
-        (4, 1, None),
-        (4, 2, "NOT_RELEASED"),
-        (3, 1, "NOT_RELEASED"),
-        (0, 1, "OUT_OF_STOCK"),
-    ):
-        state = state_of(snapshot=game(prizes={"mug": prize}), stocks={"mug": stock(remaining)})
+    for free, asked, reason in ((4, 1, None), (4, 2, "NOT_RELEASED"), (3, 1, "NOT_RELEASED"), (0, 1, "OUT_OF_STOCK")):
+        state = state_of(snapshot=game(prizes={"mug": prize}), stocks={"mug": stock(free)})
         found = eligibility.withheld(state, ann(), prize, asked)
         assert (found.name if found else None) == reason
-        assert eligibility.sold_out(state) == (not remaining)
+        assert eligibility.sold_out(state) == (not free)
 
 
 def test_prize_that_is_not_there_is_out_of_stock() -> None:

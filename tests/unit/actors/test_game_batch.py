@@ -136,10 +136,7 @@ async def test_stock_that_a_commit_left_shows_in_the_next_round_but_not_beside_a
     cache.stock = {"mug": stock(9), "tee": stock(9)}
     cache.record_stock({"mug": 4, "hat": 2})
     cache._apply_remaining_stock()
-    assert {name: one.remaining for name, one in cache.stock.items()} == {
-        "mug": 4,
-        "tee": 9,
-    } and not cache.remaining_stock
+    assert {key: it.remaining for key, it in cache.stock.items()} == {"mug": 4, "tee": 9} and not cache.remaining_stock
     under_way: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     cache.record_stock({"mug": 3})
     cache.committing[under_way] = frozenset()

@@ -93,13 +93,8 @@ def test_plan_s_seed_follows_from_player_game_and_ordinal_alone() -> None:
         return issue((NEW,), tenant, game, player, now, TERMS, ordinal=ordinal).seed
 
     assert seed() == seed(now=NOW + 100)
-    others = [
-        seed(game="h"),
-        seed(player="bob"),
-        seed(tenant="u"),
-        seed(ordinal=1),
-        issue((NEW,), "t", "g", "ann", NOW, TERMS).seed,
-    ]
+    others = [seed(game="h"), seed(player="bob"), seed(tenant="u"), seed(ordinal=1)]
+    others.append(issue((NEW,), "t", "g", "ann", NOW, TERMS).seed)
     assert len({seed(), *others}) == 6
 
 

@@ -71,14 +71,12 @@ def section(begin: str, end: str, text: str) -> str:
 
 
 def test_attributes_are_all_documented_and_declared() -> None:
-    attributes = found(r'getAttribute\("([\w-]+)"\)', ELEMENT) | found(
-        r":host\(\[(?!hidden)(\w+)\]\)", *SOURCES.values()
-    )
+    names = found(r'getAttribute\("([\w-]+)"\)', ELEMENT) | found(r":host\(\[(?!hidden)(\w+)\]\)", *SOURCES.values())
     observed = section("observedAttributes = [", "]", ELEMENT)
-    assert found(r'"([\w-]+)"', observed) <= attributes
-    assert found(r"^\| `([\w-]+)` \|", section("| Attribute |", "\n\n", DOCS)) == attributes
+    assert found(r'"([\w-]+)"', observed) <= names
+    assert found(r"^\| `([\w-]+)` \|", section("| Attribute |", "\n\n", DOCS)) == names
     declared = section("interface TombolaAttributes {", "}", DECLARED)
-    assert found(r'^  "?([\w-]+)"?\??:', declared) == attributes
+    assert found(r'^  "?([\w-]+)"?\??:', declared) == names
 
 
 def test_events_are_all_documented_and_declared() -> None:

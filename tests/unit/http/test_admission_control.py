@@ -50,10 +50,8 @@ async def test_limited_player_is_told_when_to_come_back(control: AdmissionContro
 
 
 async def test_address_is_limited_over_all_its_players_and_tenants(control: AdmissionControl) -> None:
-    admissions = await asyncio.gather(
-        *[control.admit(f"t{i % 2}", player_id=f"p{i}", ip="10.0.0.1") for i in range(40)]
-    )
-    assert count(admissions) == 30
+    taken = await asyncio.gather(*[control.admit(f"t{i % 2}", player_id=f"p{i}", ip="10.0.0.1") for i in range(40)])
+    assert count(taken) == 30
     # The refusals charged no player: the eleventh may come from elsewhere with its whole bucket.
     later = await control.admit("t1", player_id="p39", ip="10.0.0.2")
     assert isinstance(later, Allowed)

@@ -111,13 +111,9 @@ def test_request_is_read_in_every_form_of_proto3_json() -> None:
         assert refused(lambda body=body: codec.decode(m.StartRequest, body, rewrite=proto_json.rewritten))
     query = {"scope.tenantId": "t", "scope.merchant_id": "m", "scope.merchantId": "other"}
     query |= {"campaignId": "c", "status": "2", "playerID": "x"}
-    assert proto_json.rewritten_query(m.ListGamesRequest, query) == {
-        "scope.tenant_id": "t",
-        "scope.merchant_id": "m",
-        "campaign_id": "c",
-        "status": "GAME_STATUS_ACTIVE",
-        "playerID": "x",
-    }
+    wanted = {"scope.tenant_id": "t", "scope.merchant_id": "m", "campaign_id": "c"}
+    wanted |= {"status": "GAME_STATUS_ACTIVE", "playerID": "x"}
+    assert proto_json.rewritten_query(m.ListGamesRequest, query) == wanted
 
 
 def test_reply_shows_all_of_its_fields() -> None:

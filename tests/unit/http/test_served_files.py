@@ -21,13 +21,8 @@ from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS
 
 BUDGET_BYTES = 20 * 1024
-GAMES: dict[str, tuple[str, ...]] = {
-    "wheel": (),
-    "scratch": (),
-    "eggs": ("catching",),
-    "gifts": ("catching",),
-    "collection": (),
-}
+CATCHING = ("catching",)
+GAMES = {"wheel": (), "scratch": (), "collection": (), "eggs": CATCHING, "gifts": CATCHING}
 """The games, and what each imports beside what the entry has."""
 
 ALL_BUDGET_BYTES = 45_000
@@ -222,9 +217,7 @@ async def docs(aiohttp_client: Callable[..., Awaitable[Any]]) -> Any:
 
 
 async def ask_docs(docs: Any, name: str, **headers: str) -> tuple[Any, bytes]:
-    async with docs.get(
-        f"{API}/{name}", headers={key.replace("_", "-"): value for key, value in headers.items()}
-    ) as it:
+    async with docs.get(f"{API}/{name}", headers={key.replace("_", "-"): one for key, one in headers.items()}) as it:
         return it, await it.read()
 
 
@@ -257,22 +250,10 @@ async def test_known_etag_is_answered_with_304(docs: Any, accepted: str) -> None
     assert (changed.status, whole) == (200, body)
 
 
-@pytest.mark.parametrize(
-    ("accepted", "taken"),
-    [
-        ("", False),
-        ("gzip", True),
-        ("GZIP", True),
-        ("br;q=1, gzip;q=0.001", True),
-        ("gzip;q=0", False),
-        ("gzip; q=0.000, *", False),
-        ("*", True),
-        ("*;q=0", False),
-        ("identity, br", False),
-    ],
-)
-def test_gzip_is_for_those_who_take_it(accepted: str, taken: bool) -> None:
-    assert accepts("gzip", accepted) is taken
+def test_gzip_is_for_those_who_take_it() -> None:
+    taken = ["gzip", "GZIP", "br;q=1, gzip;q=0.001", "*"]
+    refused = ["", "gzip;q=0", "gzip; q=0.000, *", "*;q=0", "identity, br"]
+    assert [one for one in refused + taken if accepts("gzip", one)] == taken
 
 
 async def test_handler_config_has_a_schema_at_its_own_address(docs: Any) -> None:

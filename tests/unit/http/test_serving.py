@@ -69,15 +69,7 @@ async def test_data_comes_in_the_envelope(runner: Runner) -> None:
 
 @pytest.mark.parametrize(
     "request_sent",
-    [
-        get("/plain"),
-        get("/encoded"),
-        get("/refuse"),
-        get("/breaks"),
-        get("/nowhere"),
-        get("/plain", method="PUT"),
-        b"?",
-    ],
+    [*map(get, ("/plain", "/encoded", "/refuse", "/breaks", "/nowhere")), get("/plain", method="PUT"), b"?"],
     ids=("plain", "with headers", "refused", "broken", "unknown", "wrong verb", "no HTTP"),
 )
 async def test_answer_has_the_headers_nosniff_no_store_and_server(runner: Runner, request_sent: bytes) -> None:

@@ -47,8 +47,6 @@ def programs() -> list[psutil.Process]:
 
 
 class Stage:
-    """A supervisor of two programs."""
-
     def __init__(self, directory: Path) -> None:
         self.mode, self.log = directory / "mode", directory / "log"
         self.python = directory / "python"
@@ -75,7 +73,6 @@ class Stage:
         )
 
     def started(self) -> list[str]:
-        """One line per start."""
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def starts(self, count: int) -> Callable[[], Awaitable[bool]]:

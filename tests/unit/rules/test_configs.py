@@ -165,10 +165,8 @@ def test_answer_to_hostile_names_stays_small_and_encodable(refusal: Refusal) -> 
 @pytest.mark.parametrize(
     ("generator", "handler", "validator"),
     [
-        ("none", "probability", "basic"),
-        ("none", "score_to_tier", "basic"),
+        *(("none", handler, "basic") for handler in ("probability", "score_to_tier", "lucky_item")),
         ("drop_sequence", "collect_items", "drop_plan"),
-        ("none", "lucky_item", "basic"),
     ],
 )
 def test_pairings_of_the_spec_fit(generator: str, handler: str, validator: str) -> None:

@@ -9,13 +9,8 @@ from runtime.rules import Award, Outcome
 
 Play = Callable[..., Outcome]
 
-CONFIG = {
-    "prizes": [
-        {"prize_id": "prize_a", "probability": 0.25},
-        {"prize_id": "prize_b", "probability": 0.5},
-        {"prize_id": "prize_c", "probability": 0.125},
-    ]
-}
+CHANCES = {"prize_a": 0.25, "prize_b": 0.5, "prize_c": 0.125}
+CONFIG = {"prizes": [{"prize_id": prize_id, "probability": chance} for prize_id, chance in CHANCES.items()]}
 
 
 def test_word_picks_the_prize_and_its_index(play: Play) -> None:

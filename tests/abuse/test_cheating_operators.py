@@ -137,9 +137,7 @@ def capped(world: World, prize_id: str) -> Awaitable[None]:
 
 
 @pytest.mark.parametrize("withhold", [sold_out, capped])
-async def test_prize_drawn_but_unavailable_is_named_in_the_players_history(
-    world: World, withhold: Callable[[World, str], Awaitable[None]]
-) -> None:
+async def test_history_names_a_withheld_prize(world: World, withhold: Callable[[World, str], Awaitable[None]]) -> None:
     """The promise excludes stock and caps: if they run out after the start, the published policy decides."""
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id)

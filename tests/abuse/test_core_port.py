@@ -133,9 +133,7 @@ async def test_frame_of_a_million_calls_is_refused_before_any_is_made(desk: Desk
     assert desk.seen == 0
 
 
-async def test_edge_calls_over_the_bound_wait_in_their_socket(
-    desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_excess_edge_calls_wait(desk: Desk, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "RUNNING_MAX", 20)
     desk.gate.clear()
     reader, writer = await open_edge(address)

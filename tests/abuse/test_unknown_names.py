@@ -49,9 +49,7 @@ async def open_pages(stack: Stack) -> Counter[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("ask_for_all", [flood, open_pages])
-async def test_lookups_of_unknown_names_are_limited_per_address(
-    stack: Stack, ask_for_all: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lookups_are_limited_per_address(stack: Stack, ask_for_all: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_rates, "time", STOPPED)
     seen = await ask_for_all(stack)
     found = sum(count for (http, _), count in seen.items() if http == 404)

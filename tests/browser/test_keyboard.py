@@ -90,9 +90,7 @@ async def test_gifts_are_picked_by_the_keys_alone_and_not_before_they_would_fall
     assert [play["payload"] for play in await reported(fair)] == [{"caught_items": ["item_5", "item_7"]}]
 
 
-async def test_wheel_and_scratch_card_are_played_and_a_reward_claimed_by_the_keys_alone(
-    fair: World, visit: Visit, moving: Visit
-) -> None:
+async def test_games_are_played_and_a_reward_claimed_by_keys(fair: World, visit: Visit, moving: Visit) -> None:
     on_claim = {"redemption_mode": "on_claim", "channel": "none"}
     await visit.open(await fair.wheel(await fair.prize(name="Mug", fulfillment=on_claim), access="public"))
     await press(visit, "button.main")

@@ -138,9 +138,7 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
 
 
 @pytest.mark.parametrize("answer", ["lost", "late"])
-async def test_expired_token_is_refreshed_during_a_play_though_the_answer_is_lost_or_late(
-    fair: World, visit: Visit, phone: Phone, answer: str
-) -> None:
+async def test_expired_token_is_refreshed_during_a_play(fair: World, visit: Visit, phone: Phone, answer: str) -> None:
     await visit.open(await game(fair))
     login = await sign_in(visit, phone, "fay@renew.test")
     requests: list[str] = []

@@ -207,9 +207,7 @@ def tampering(part: str) -> Any:
     return tamper
 
 
-async def test_check_of_a_draw_fits_whatever_replaced_a_prize_and_not_once_tampered_with(
-    fair: World, visit: Visit, tmp_path: Path
-) -> None:
+async def test_check_of_a_draw_fits_until_it_is_tampered_with(fair: World, visit: Visit, tmp_path: Path) -> None:
     other = await fair.prize(name="Other")
     for policy in ("lose", "redraw", "fallback", "collection"):
         if policy == "collection":

@@ -116,9 +116,7 @@ LANGUAGES: Final = {
         ),
     ],
 )
-async def test_games_fit_in_any_script_and_from_right_to_left(
-    fair: World, browser: Browser, width: int, height: int, zoom: int
-) -> None:
+async def test_games_fit_in_every_script(fair: World, browser: Browser, width: int, height: int, zoom: int) -> None:
     """Also at 200 % in a window of 320 pixels, which leaves half of it."""
     options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "device_scale_factor": zoom}
     for locale, (name, prize, description) in LANGUAGES.items():

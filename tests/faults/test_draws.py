@@ -41,9 +41,7 @@ SELECT $1, player_id, $2, 'ticket', 3, 1 FROM met
     unit="kills in each step of a draw",
     figure="one result, each prize given once",
 )
-async def test_draw_has_one_result_whenever_a_core_is_killed(
-    scenario: Scenario, deployment: Deployment, tmp_path: Path
-) -> None:
+async def test_draw_of_a_killed_core_has_one_result(scenario: Scenario, deployment: Deployment, tmp_path: Path) -> None:
     await deployment.mend()
     site = await founded(deployment)
     prize_id = await site.prize("car", total=PRIZES)

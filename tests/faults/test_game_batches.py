@@ -108,9 +108,7 @@ async def coins(world: World, player: str) -> int:
     return int(await world.database.fetchval(statement, player, world.campaign_id) or 0)
 
 
-async def test_batch_refused_by_a_guard_is_decided_again_together_then_apart(
-    world: World, cache: GameCache, game_id: str, commits: Commits
-) -> None:
+async def test_refused_batch_is_decided_apart(world: World, cache: GameCache, game_id: str, commits: Commits) -> None:
     commits.ends = [Guarded("play_cap")] * BATCH_ROUNDS
     works = await plays(world, game_id, "ann", "bob", "cas")
     await process_batch(cache, works)
@@ -118,9 +116,7 @@ async def test_batch_refused_by_a_guard_is_decided_again_together_then_apart(
     assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
 
 
-async def test_changed_catalogue_splits_a_batch_only_after_many_rounds(
-    world: World, cache: GameCache, game_id: str, commits: Commits
-) -> None:
+async def test_many_changes_split_a_batch(world: World, cache: GameCache, game_id: str, commits: Commits) -> None:
     works = await plays(world, game_id, "dan", "eve")
     commits.ends = [Guarded(CATALOG)] * 5
     await process_batch(cache, works)
@@ -293,9 +289,7 @@ def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
     return commit
 
 
-async def test_distrust_by_a_failing_commit_applies_to_the_round_that_waits_for_it(
-    world: World, cache: GameCache, game_id: str
-) -> None:
+async def test_failing_commit_makes_the_waiting_round_distrust(world: World, cache: GameCache, game_id: str) -> None:
     ann = await asks(game_id, "ann")
     for everything in (True, False):
         await cache.refresh(ann, everything=True)

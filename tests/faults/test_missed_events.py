@@ -67,7 +67,7 @@ async def test_backfill_repeats_no_sent_event(stack: Any, receiver: Receiver, mo
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == EVENTS
 
 
-async def test_backfill_of_several_chunks_and_passes_skips_nothing(
+async def test_backfill_in_chunks_skips_nothing(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "CHUNK", 3)

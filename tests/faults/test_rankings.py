@@ -168,9 +168,7 @@ async def test_rival_plays_and_refreshes_end_equal_to_the_rows(engine: Engine, s
 
 @pytest.mark.fault("FLUSHALL", size="30 players", figure="rankings equal")
 @pytest.mark.parametrize("lost", ["all", "order", "places", "meta"])
-async def test_flushed_or_incomplete_ranking_is_answered_from_rows_and_rebuilt(
-    engine: Engine, valkey_server: Valkey, lost: str
-) -> None:
+async def test_lost_ranking_is_answered_from_rows_and_rebuilt(engine: Engine, valkey_server: Valkey, lost: str) -> None:
     await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
     await engine.rankings.rebuild(TENANT, BOARD)
     wanted = await listed(engine)

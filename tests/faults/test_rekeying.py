@@ -105,9 +105,7 @@ async def test_first_play_during_a_change_is_decided_after_it(stack: Stack, own_
     assert await scopes_of_ledger(own_world) == {stack.tenant_id}
 
 
-async def test_catalogue_is_locked_only_by_a_games_first_play(
-    stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_first_play_locks_catalogue(stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     committer = stack.engine.committer
     commit, holds = committer.commit, list[bool]()
 

@@ -77,9 +77,7 @@ async def test_stuck_tenants_together_leave_connections_for_the_others(module_st
     await leaves_connections(module_stack, lambda stuck: stuck.asks, "did not answer")
 
 
-async def test_stuck_tenants_with_abandoned_requests_leave_connections_for_the_others(
-    module_database_url: str, valkey_url: str
-) -> None:
+async def test_stuck_tenants_leave_connections_for_the_others(module_database_url: str, valkey_url: str) -> None:
     """The request times out before any of its statements does."""
     bounds = {"database_acquire_timeout_seconds": 1.0, "database_statement_timeout_seconds": 60.0}
     settings = settings_of(

@@ -165,9 +165,7 @@ async def test_failed_message_is_retried_without_its_neighbours(client: Any, ser
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-async def test_messages_wait_for_an_unavailable_database_without_dead_letters(
-    client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_messages_wait_for_the_database(client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
     effects = Effects()
     away = asyncio.Event()

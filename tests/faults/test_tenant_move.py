@@ -259,9 +259,7 @@ async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, se
     assert (code, output) == (1, "tombola tenants move: there is no database 'mars'; there are home, eu\n")
 
 
-async def test_move_is_refused_with_the_remedy(
-    stack: Stack, valkey_url: str, make_database: Any, database_url: str
-) -> None:
+async def test_refusal_names_the_remedy(stack: Stack, valkey_url: str, make_database: Any, database_url: str) -> None:
     settings = stack.process.settings
     with pytest.raises(NotMoved, match="no database 'mars'; there are home, eu"):
         await Move(settings, "tenant_test", "mars", print).run()

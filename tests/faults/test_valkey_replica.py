@@ -211,9 +211,7 @@ NODE_TIMEOUT_MS = "2000"
     unit="promotions",
     figure="every play answered and stored once, rate limits again once the replica is promoted",
 )
-async def test_plays_go_on_while_a_cluster_node_is_lost_and_its_replica_promoted(
-    scenario: Scenario, database_url: str, tmp_path: Path
-) -> None:
+async def test_plays_go_on_over_a_lost_cluster_node(scenario: Scenario, database_url: str, tmp_path: Path) -> None:
     with cluster(tmp_path) as nodes, serving_replica(tmp_path, nodes, TENANT) as (primary, replica):
         settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH)
         async with new_stack(settings) as stack, new_world(stack) as world:

@@ -56,9 +56,7 @@ HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, s
 ]
 
 
-async def test_statements_hold_what_a_reward_moves_in_the_declared_order_and_nothing_else(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_statements_hold_what_a_reward_moves_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     faults = []
     for name, arguments, answers, table, key, rows in HOLDS:
         async with connection.transaction(), pool.acquire() as rival:

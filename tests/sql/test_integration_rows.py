@@ -136,9 +136,7 @@ async def retries(connection: asyncpg.Connection) -> None:
             WHEN 'e4' THEN interval '0' ELSE interval '1 minute' END""")
 
 
-async def test_retries_that_are_due_are_leased_once_longest_waiting_first(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_due_retries_are_leased_once_oldest_first(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction():
         await retries(connection)
         assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]

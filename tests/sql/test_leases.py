@@ -90,9 +90,7 @@ async def test_lease_of_a_clock_that_was_set_back_is_free(one: Rival, two: Rival
     assert await two.runs_it()
 
 
-async def test_core_processes_run_a_leased_job_once_and_the_second_continues_after_a_stop(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_second_core_continues_a_leased_job(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: dict[str, list[Engine]] = {"leased": [], "own": []}
 
     async def leased(engine: Engine) -> None:

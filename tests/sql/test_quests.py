@@ -174,9 +174,7 @@ async def test_completion_ignores_other_players_quests_and_campaigns(connection:
         ("ann", "quests WHERE quest_id = 'quest'"),  # Else it could be removed, as one without history.
     ],
 )
-async def test_completion_locks_its_guest_and_quest(
-    connection: asyncpg.Connection, pool: asyncpg.Pool, player: str, row: str
-) -> None:
+async def test_completion_locks_rows(connection: asyncpg.Connection, pool: asyncpg.Pool, player: str, row: str) -> None:
     async with connection.transaction(), pool.acquire() as rival:
         assert await complete(connection, player=player) is not None
         with pytest.raises(asyncpg.LockNotAvailableError):

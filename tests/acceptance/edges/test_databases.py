@@ -144,9 +144,7 @@ async def test_plays_go_on_while_the_database_of_others_is_down(
                 await until(is_back)
 
 
-async def test_restored_database_clears_the_keys_of_its_tenants_only(
-    home: Stack, valkey: redis.asyncio.Redis, urls: dict[str, str]
-) -> None:
+async def test_restore_clears_own_tenants_keys(home: Stack, valkey: redis.asyncio.Redis, urls: dict[str, str]) -> None:
     eu = await tenant_in(home, "eu")
     database, ephemeral = home.engine.database, home.engine.ephemeral
     [_, part] = database.parts

@@ -115,9 +115,7 @@ async def test_guesses_of_an_address_are_bounded_and_right_codes_are_not_counted
     assert before == await stack.database.fetchval(bucket)
 
 
-async def test_code_is_readable_nowhere_and_the_contact_only_in_its_challenge(
-    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-) -> None:
+async def test_code_is_stored_nowhere_readable(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
     await start(stack)
     code = phone.code()
     for table, rows in (await contents(stack.database)).items():

@@ -71,9 +71,7 @@ async def call(
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature", "X-Tenant-Id"])
-async def test_callback_with_a_header_that_is_no_text_is_refused(
-    stack: Any, engine: Any, task_id: str, name: str
-) -> None:
+async def test_callback_whose_header_is_no_text_is_refused(stack: Any, engine: Any, task_id: str, name: str) -> None:
     body = b'{"status": "delivered"}'
     headers = {one: text.encode() for one, text in signed(body.decode(), id="msg_1").items()} | {name: b"x\xff"}
     query = f"token={token_of(stack, task_id)}" + ("" if name == "X-Tenant-Id" else f"&tenant_id={stack.tenant_id}")
@@ -111,9 +109,7 @@ async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id
 
 
 @pytest.mark.fault("Callback replay", size="301 s old, a flipped bit, 10 more", figure="401")
-async def test_callback_that_does_not_verify_gets_one_answer_and_changes_nothing(
-    stack: Any, engine: Any, task_id: str
-) -> None:
+async def test_unverified_callback_gets_one_answer_and_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
     body = b'{"status": "delivered"}'
     flipped = bytes([body[0], body[1] ^ 1]) + body[2:]
     other = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
@@ -198,9 +194,7 @@ async def test_overdue_callback_is_found_by_the_worker(own_world: World, stack: 
         assert await until_task(stack.engine, task_id, "dead") == ("dead", "failed")
 
 
-async def test_callback_seconds_of_a_prize_override_the_setting(
-    own_world: World, stack: Stack, receiver: Receiver
-) -> None:
+async def test_prizes_callback_seconds_override_the_setting(own_world: World, stack: Stack, receiver: Receiver) -> None:
     _, [short] = await awaiting(own_world, receiver, "ann", callback_seconds=60)
     _, [usual] = await awaiting(own_world, receiver, "ann")
     await let_pass(own_world, 60)

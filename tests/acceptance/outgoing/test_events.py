@@ -123,9 +123,7 @@ async def test_events_of_a_play_are_published_after_its_commit_only(
     await client.aclose()
 
 
-async def test_prize_won_has_one_shape_for_every_source(
-    stack: Any, own_world: World, events: Any, valkey_flush: None
-) -> None:
+async def test_prize_won_is_alike_for_any_source(stack: Any, own_world: World, events: Any, valkey_flush: None) -> None:
     world, mug = own_world, await own_world.prize(name="Mug", value=5)
     wheel = await world.wheel(mug)
     drawn = await world.round(wheel, "ann")

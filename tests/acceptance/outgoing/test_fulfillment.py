@@ -95,9 +95,7 @@ async def test_retry_after_longer_than_the_schedule_is_honoured(stack: Any, engi
 
 
 @pytest.mark.parametrize(("http", "ended"), [(410, "dead"), (400, "retry"), (302, "retry"), (201, "delivered")])
-async def test_delivery_ends_by_the_status_of_the_answer(
-    stack: Any, engine: Any, receiver: Receiver, http: int, ended: str
-) -> None:
+async def test_delivery_ends_by_the_answer(stack: Any, engine: Any, receiver: Receiver, http: int, ended: str) -> None:
     receiver.replies = [status(http, Location="http://169.254.169.254/latest/meta-data")]
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
     task_id = await make_task(engine, stack.tenant_id, prize_id)
@@ -106,9 +104,7 @@ async def test_delivery_ends_by_the_status_of_the_answer(
     assert (await state(engine, task_id))[0] == ended
 
 
-async def test_delivery_shows_each_request_and_answer_without_secrets(
-    stack: Any, engine: Any, receiver: Receiver
-) -> None:
+async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, engine: Any, receiver: Receiver) -> None:
     async def repeats(got: Any) -> web.StreamResponse:
         return web.Response(
             status=503, text=f"{SECRET} {got.headers['webhook-signature']} {got.json['data']}" + "x" * 3000

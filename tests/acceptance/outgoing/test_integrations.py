@@ -146,9 +146,7 @@ async def erase(stack: Any, player_id: str) -> None:
 
 
 @pytest.mark.parametrize("tried_before", [True, False])
-async def test_attempt_under_way_does_not_write_back_what_is_erased(
-    stack: Any, receiver: Receiver, tried_before: bool
-) -> None:
+async def test_attempt_under_way_writes_back_nothing_erased(stack: Any, receiver: Receiver, tried_before: bool) -> None:
     integration_id = await register(stack, receiver, LeaderboardFinalized.TYPE)
     for player in ("ann", "bob"):
         await stack.core("GET", "/players/me", player_id=player)

@@ -106,9 +106,7 @@ async def test_each_kind_is_mailed_once_from_the_rows_alone(
     assert "TEA-1" in text_of(tea, "plain") and "<strong>TEA-1</strong>" in text_of(tea, "html")
 
 
-async def test_values_of_a_message_add_no_markup_and_no_header(
-    own_world: World, stack: Stack, mailbox: Mailbox
-) -> None:
+async def test_values_of_a_message_add_no_markup_nor_header(own_world: World, stack: Stack, mailbox: Mailbox) -> None:
     body = "Hé {player_name}, **{prize}** from {campaign}\n\n[Look]({claim_url}) [Map](https://d.example/?q={prize})"
     own = {"subject": {"fr": "é" * 99 + " {player_name}: {prize}"}, "body": {"fr": body}}
     await send(own_world, template("WON", **own), language="fr")

@@ -41,9 +41,7 @@ async def test_game_reads_back_with_its_defaults(stack: Any, campaign_id: str) -
         ({"theme": {"primary": "teal"}}, []),
     ],
 )
-async def test_any_ui_is_stored_as_it_is_and_warns_of_what_is_not_used(
-    stack: Any, campaign_id: str, ui: dict[str, Any], fields: list[str]
-) -> None:
+async def test_ui_is_stored_with_warnings(stack: Any, campaign_id: str, ui: dict[str, Any], fields: list[str]) -> None:
     made = await make_game(stack, campaign_id, await make_prize(stack), ui=ui)
     assert made["ui"] == ui and sorted(one["field"] for one in made.get("warnings", [])) == fields
     changed = (await stack.admin("PUT", f"/admin/games/{made['id']}", {"ui": {**ui, "more": 1}})).data

@@ -46,9 +46,7 @@ async def test_racing_plays_win_each_free_unit_once(world: World) -> None:
     assert await world.stock(prize_id) == (4, 5)
 
 
-async def test_times_of_a_sealed_release_are_read_by_the_notary_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_notary_alone_reads_sealed_times(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     notary, other = [X25519PrivateKey.generate() for _ in range(2)]
     public = notary.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     settings = Settings.from_env({"NOTARY_KEY": base64.b64encode(public).decode()})

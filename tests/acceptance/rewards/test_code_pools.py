@@ -176,9 +176,7 @@ async def test_expired_codes_can_be_won_again_after_a_new_expiry(world: World, m
     assert won(await world.round(game_id, "revivedtoo"))
 
 
-async def test_expiry_in_parts_is_answered_the_same_when_retried(
-    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retried_expiry_is_the_same(world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "PART", 4)
     prize_id = await world.prize(codes=[f"LONG-{nth:03}" for nth in range(10)])
     wanted = {"all_free": True, "expires_at": LATER}

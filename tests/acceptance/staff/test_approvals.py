@@ -311,9 +311,7 @@ class TestBulk:
         assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
         return ids, approval
 
-    async def test_bulk_that_broke_off_can_be_rejected_and_keeps_what_was_done(
-        self, fair: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_broken_off_bulk_can_be_rejected(self, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
         ids, approval = await self.halfway(fair, monkeypatch)
         assert refused(await decide(fair.stack, "ann", "reject", approval, role="admin"))[2] == "OWN_REQUEST"
         assert (await decide(fair.stack, "eve", "reject", approval)).data["status"] == "APPROVAL_STATUS_REJECTED"

@@ -310,9 +310,7 @@ async def test_rewards_are_moved_and_failures_exit_1(tombola: Operator, own_worl
     assert {row["id"] for row in listed} == {one, two}
 
 
-async def test_command_that_needs_approval_has_its_own_exit_code(
-    tombola: Operator, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_approval_has_its_own_exit_code(tombola: Operator, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await stack.consumer("GET", "/players/me", player="ann")).http == 200
     monkeypatch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
     adjust = ("wallets", "adjust", "ann", stack.tenant_id, "coin", "5", "--reference", "ticket-1")

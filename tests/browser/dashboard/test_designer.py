@@ -157,9 +157,7 @@ async def test_score_game_costs_follow_the_assumed_share_of_each_group(desk: Des
     await desk.page.wait_for_selector("[data-tone=bad]:has-text('The shares add up to 125 %')")
 
 
-async def test_form_of_every_handler_and_of_a_plugin_keeps_what_it_is_given(
-    desk: Desk, fair: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_form_of_each_handler_keeps_its_config(desk: Desk, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin is that of docs/how-to/plugins.md, whose config has one more field."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/plugins.md").read_text(), re.DOTALL)
     code = next(block for block in blocks if "def register" in block).replace("< 0.5", "< attempt.config.chance")

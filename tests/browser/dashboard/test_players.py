@@ -84,9 +84,7 @@ async def give(desk: Desk, fair: World, act: str) -> None:
     await desk.page.unroute_all()
 
 
-async def test_guest_is_merged_after_a_look_and_a_player_unlinked_suspended_exported_and_erased(
-    desk: Desk, fair: World, tmp_path: Path
-) -> None:
+async def test_player_is_merged_unlinked_suspended_exported_and_erased(desk: Desk, fair: World, tmp_path: Path) -> None:
     page = desk.page
     player = await log_in(fair.stack, contact="merge.me@example.com")
     guest = await guest_who_played(fair, await fair.wheel(await fair.prize(), access="public"))

@@ -125,9 +125,7 @@ async def test_oidc_sign_in_returns_and_sign_out_ends_session(browser: Browser, 
         desk.forgive("403")
 
 
-async def test_ended_session_leads_to_a_sign_in_that_returns_and_a_busy_service_to_none(
-    desk: Desk, fair: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_an_ended_session_leads_to_sign_in(desk: Desk, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
     path = f"/campaigns/{fair.campaign_id}"
     await desk.enter("admin", path=path)

@@ -104,9 +104,7 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
         assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == has, (campaign, merchant)
 
 
-async def test_prize_figures_leave_out_revoked_rewards_and_those_of_other_campaigns_times_and_games(
-    connection: asyncpg.Connection,
-) -> None:
+async def test_prize_figures_leave_out_revoked_rewards_and_those_of_others(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO rewards (reward_id, prize_id, campaign_id, type, quantity, value, status, play_id, game_id, name,
                              won_at) VALUES

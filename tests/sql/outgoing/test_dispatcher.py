@@ -331,9 +331,7 @@ async def test_event_without_a_place_is_retried(receivers: Receivers, monkeypatc
     assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 
 
-async def test_event_that_waited_while_the_breaker_opened_is_skipped_and_frees_its_place(
-    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_event_behind_an_opened_breaker_is_skipped(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PLACES", "FAILURES_TO_OPEN"):
         monkeypatch.setattr(dispatching, name, 1)
     await receivers.listens("one")
@@ -358,9 +356,7 @@ async def test_notes_beyond_one_statement_are_all_kept(receivers: Receivers, mon
     assert len(await receivers.log()) == 8 and receivers.dispatcher.log.lost == 0
 
 
-async def test_notes_beyond_the_memory_limit_are_counted_as_lost(
-    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notes_over_the_memory_limit_count_as_lost(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_log, "ENTRIES_MAX", 1)
     await receivers.listens("one")
     row = await receivers.listener()

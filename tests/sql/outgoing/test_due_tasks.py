@@ -87,9 +87,7 @@ async def test_overdue_tasks_are_listed_longest_first_and_their_tenant_once(conn
     assert await ask(connection, "tenants_with_overdue") == ["t"]
 
 
-async def test_give_up_takes_named_tasks_and_returns_their_own_rewards(
-    connection: asyncpg.Connection, pool: asyncpg.Pool
-) -> None:
+async def test_give_up_takes_named_tasks_and_their_rewards(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction(), pool.acquire() as rival:
         assert await ask(connection, "fail_overdue", "t", ["o1", "l1"], ["o2", "o1", "l1"], "late") == ["o1"]
         assert await held(rival, "rewards", "reward_id") == {"o1", "o2", "l1"}

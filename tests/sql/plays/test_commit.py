@@ -235,7 +235,7 @@ async def test_codes_are_never_given_twice(database: Database) -> None:
         ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", "guest"),
     ],
 )
-async def test_commit_that_waits_for_a_change_sees_it(
+async def test_commit_sees_rivals_change(
     database: Database, rival: asyncpg.Connection, rivals: str, guard: str
 ) -> None:
     changes = Changes(catalog_version=1)

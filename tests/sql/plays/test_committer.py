@@ -138,9 +138,7 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
     assert await database.fetchval("SELECT count(*) FROM plays WHERE player_id = 'ann'") == done
 
 
-async def test_batch_of_an_old_catalogue_is_refused_alone(
-    committer: Committer, database: Database, rival: asyncpg.Connection
-) -> None:
+async def test_stale_batch_is_refused(committer: Committer, database: Database, rival: asyncpg.Connection) -> None:
     await database.execute("UPDATE tenants SET catalog_version = 7")
 
     def decided(version: int, player_id: str) -> Changes:

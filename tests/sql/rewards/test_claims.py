@@ -151,9 +151,7 @@ async def hear_of(engine: Engine, reward_id: str) -> None:
     await until(is_published)
 
 
-async def test_replay_that_cannot_be_read_fails_no_other_claim(
-    cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_bad_replay_fails_alone(cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """The claims of a batch are committed together, so each must be answered and published."""
     engine, prize_id = cores[0].engine, await shelf.prize(channel="webhook")
     old, new = await shelf.reward(prize_id), await shelf.reward(prize_id)

@@ -134,9 +134,7 @@ def test_request_is_refused_by_access_dates_and_caps(terms: dict[str, Any], asks
         ({"status": "paused"}, False, "PAUSED", -1, 0),
     ],
 )
-def test_eligibility_says_whether_and_how_often_a_start_is_admitted(
-    terms: dict[str, Any], can_play: bool, reason: str, free: int, resets_at: int
-) -> None:
+def test_eligibility_of_a_start(terms: dict[str, Any], can_play: bool, reason: str, free: int, resets_at: int) -> None:
     state = state_of(ann(plays=3, day_plays=2, turns=1), snapshot=game(**terms))
     reply = decide(state, pending(m.EligibilityRequest(player_id="ann"))).reply
     assert (reply.can_play, reply.reason, reply.free_plays_remaining, reply.resets_at) == (

@@ -51,9 +51,7 @@ ADMITTED: Final[list[tuple[dict[str, Any], dict[str, Any], str | Price]]] = [
 
 
 @pytest.mark.parametrize(("terms", "at", "expected"), ADMITTED)
-def test_play_is_refused_by_the_cap_that_is_reached_and_was_just_read(
-    terms: dict[str, Any], at: dict[str, Any], expected: str | Price
-) -> None:
+def test_play_is_refused_by_a_reached_cap(terms: dict[str, Any], at: dict[str, Any], expected: str | Price) -> None:
     state, memory = state_of(snapshot=game(**terms)), ann(**at, read_in=ROUND - 1)
     if isinstance(expected, Price):
         assert eligibility.admit(state, memory) is expected and eligibility.admits(state, memory)

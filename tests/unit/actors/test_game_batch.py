@@ -117,9 +117,7 @@ def test_guard_that_fresh_reads_contradict_again_and_again_is_given_up() -> None
         ({"played": False}, set(), True),
     ],
 )
-async def test_commit_names_its_players_where_that_counts(
-    cache: GameCache, terms: dict[str, Any], counted: set[str], debut: bool
-) -> None:
+async def test_commit_names_players(cache: GameCache, terms: dict[str, Any], counted: set[str], debut: bool) -> None:
     committer = cast(Committer, cache.engine.committer)
     assert _begin_commit(cache, batch_of(game(**terms))) is None and not cache.committing
     commit = _begin_commit(cache, batch_of(game(**terms), pending(m.PlayRequest())))

@@ -57,9 +57,7 @@ async def settled(keys: JwksKeys) -> None:
     await keys._fetching.drain()
 
 
-async def test_document_is_asked_for_again_when_it_is_an_hour_old_and_nobody_waits_for_it(
-    issuer: Issuer, keys: JwksKeys, clock: Clock
-) -> None:
+async def test_hour_old_document_is_refreshed_in_background(issuer: Issuer, keys: JwksKeys, clock: Clock) -> None:
     assert await keys.get("one", "ES256") is not None
     clock.seconds += FRESH_SECONDS - 1
     assert await keys.get("one", "ES256") is not None

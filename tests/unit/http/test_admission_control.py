@@ -147,9 +147,7 @@ async def test_many_admissions_of_one_turn_are_few_round_trips(store: Ephemeral,
     assert store.commands - before <= 6  # Two full batches; the first may have had to load the script.
 
 
-async def test_requests_are_all_admitted_without_the_store(
-    valkey_server: Valkey, control: AdmissionControl, store: Ephemeral
-) -> None:
+async def test_missing_store_admits_all(valkey_server: Valkey, control: AdmissionControl, store: Ephemeral) -> None:
     valkey_server.kill()
     try:
         for _ in range(3):

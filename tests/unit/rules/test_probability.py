@@ -94,7 +94,5 @@ def test_fallback_prize_of_the_list_stops_at_its_index(play: Play) -> None:
         pytest.param((None,) * 2, 0.8, -1, id="prize without a segment left"),
     ],
 )
-def test_wheel_points_at_no_segment_that_shows_another_result(
-    play: Play, segments: tuple[str | None, ...], word: float, slot: int
-) -> None:
+def test_wheel_points_at_its_own_result(play: Play, segments: tuple[str | None, ...], word: float, slot: int) -> None:
     assert play("probability", CONFIG, words=[word], segments=segments).metadata == {"slot_index": slot}

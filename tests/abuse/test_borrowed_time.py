@@ -111,9 +111,8 @@ async def test_clock_set_back_refuses_no_player(world: World) -> None:
     game_id = await catcher(world)
     session = await opened(world, game_id, GAME_SECONDS, "old")
     assert (await submit(world, game_id, session, GAME_SECONDS, "old")).http == 200
-    await world.database.execute(
-        "UPDATE game_players SET busy_until = busy_until + 3600000 WHERE game_id = $1", game_id
-    )
+    change = "UPDATE game_players SET busy_until = busy_until + 3600000 WHERE game_id = $1"
+    await world.database.execute(change, game_id)
     await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
     again = await opened(world, game_id, GAME_SECONDS, "old")
     assert (await submit(world, game_id, again, GAME_SECONDS, "old")).http == 200

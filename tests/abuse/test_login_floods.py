@@ -84,9 +84,8 @@ async def test_logout_of_an_empty_guest_stores_no_revocation(stack: Stack) -> No
         for token in (idle["guest_token"], winner["guest_token"]):
             assert (await log_out(stack, token, everywhere=True)).code == "OK"
         rows = await stack.database.fetch("SELECT subject FROM revocations")
-        assert [row["subject"] for row in rows] == [
-            row["player_id"] for row in await stack.database.fetch("SELECT DISTINCT player_id FROM plays")
-        ]
+        query = "SELECT DISTINCT player_id FROM plays"
+        assert [row["subject"] for row in rows] == [row["player_id"] for row in await stack.database.fetch(query)]
         me = await stack.consumer("GET", "/players/me", headers=bearer(winner["guest_token"]))
         assert me.reason == "TOKEN_INVALID"
         row = await stack.database.fetchrow("SELECT issued_until, expires_at - revoked_at AS kept FROM revocations")
@@ -128,9 +127,8 @@ ROWS = {
 
 
 async def leave_behind(stack: Stack, table: str, tenant_id: str, number: int) -> None:
-    await stack.database.execute(
-        f"INSERT INTO {table} {ROWS[table]} FROM generate_series(1, $2::integer) AS n", tenant_id, number
-    )
+    change = f"INSERT INTO {table} {ROWS[table]} FROM generate_series(1, $2::integer) AS n"
+    await stack.database.execute(change, tenant_id, number)
 
 
 async def left(stack: Stack, table: str) -> int:
@@ -162,9 +160,8 @@ async def test_purge_failure_of_one_table_does_not_block_the_others(stack: Stack
     await stack.database.execute("""
         CREATE FUNCTION clung() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'stays'; END $$""")
     try:
-        await stack.database.execute(
-            "CREATE TRIGGER clung BEFORE DELETE ON login_challenges FOR EACH ROW EXECUTE FUNCTION clung()"
-        )
+        change = "CREATE TRIGGER clung BEFORE DELETE ON login_challenges FOR EACH ROW EXECUTE FUNCTION clung()"
+        await stack.database.execute(change)
         for tenant_id in (stack.tenant_id, ALL_TENANTS):
             for table in ROWS:
                 await leave_behind(stack, table, tenant_id, 3)

@@ -140,9 +140,8 @@ async def test_send_quota_of_strangers_cannot_be_used_up_by_one_address(stack: S
     await stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ('tenant_two', 'x')")
     for _ in range(3 * SENDS.most):
         # As if the time had gone by in which strangers get one more.
-        await stack.database.execute(
-            "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1)", float(SENDS.seconds)
-        )
+        change = "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1)"
+        await stack.database.execute(change, float(SENDS.seconds))
         for tenant_id in ("", "tenant_two"):
             await start(stack, THIEF, tenant_id=tenant_id)
     assert (await start(stack, THIEF, tenant_id="tenant_two")).http == 429
@@ -153,16 +152,12 @@ async def test_send_quota_of_strangers_cannot_be_used_up_by_one_address(stack: S
 async def test_codes_and_guesses_of_a_network_are_bounded_over_its_addresses(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack, "2001:db8:0:1::1")).data["challenge_id"]
     assert (await verify(stack, challenge_id, phone.wrong(), headers=of("2001:db8:0:1::1"))).reason == "CODE_WRONG"
-    rates = await stack.database.fetch(
-        "SELECT split_part(rate_key, ':', 1) AS kind FROM login_rates WHERE tenant_id = ''"
-    )
+    query = "SELECT split_part(rate_key, ':', 1) AS kind FROM login_rates WHERE tenant_id = ''"
+    rates = await stack.database.fetch(query)
     assert {SENDS_NETWORK.kind, WRONG_NETWORK.kind} <= {row["kind"] for row in rates}
     for rate in (SENDS_NETWORK, WRONG_NETWORK):
-        await stack.database.execute(
-            "UPDATE login_rates SET full_at = now() + make_interval(secs => $1) WHERE rate_key LIKE $2 || ':%'",
-            rate.seconds * rate.most,
-            rate.kind,
-        )
+        change = "UPDATE login_rates SET full_at = now() + make_interval(secs => $1) WHERE rate_key LIKE $2 || ':%'"
+        await stack.database.execute(change, rate.seconds * rate.most, rate.kind)
     walked = await start(stack, "2001:db8:0:2::1", "+15550199")
     assert (walked.reason, walked.envelope["data"]["policy"]) == ("RATE_LIMITED", SENDS_NETWORK.kind)
     guessed = await verify(stack, challenge_id, phone.code(), headers=of("2001:db8:0:3::1"))

@@ -24,10 +24,8 @@ async def test_guest_gets_a_row_only_by_playing(world: World) -> None:
     assert await world.count("players") == before
     assert (await world.play(game_id, again["session_id"], "", headers=token)).http == 200
     assert (await world.play(game_id, started["session_id"], "")).http == 200
-    rows = await world.database.fetch(
-        "SELECT auth_method, plays FROM players JOIN game_players USING (tenant_id, player_id) WHERE game_id = $1",
-        game_id,
-    )
+    query = "SELECT auth_method, plays FROM players JOIN game_players USING (tenant_id, player_id) WHERE game_id = $1"
+    rows = await world.database.fetch(query, game_id)
     assert [tuple(row) for row in rows] == [("guest", 2)]
 
 

@@ -87,11 +87,8 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
             await page.wait_for_selector("tombola-game [data-result=won]")
             assert asked == [] and await page.evaluate("typeof window.dataLayer") == "undefined"
             await page.evaluate("[localStorage, sessionStorage].forEach((one) => one.clear())")
-    scripts = (
-        "www.googletagmanager.com/gtag/js",
-        "www.googletagmanager.com/gtm.js",
-        "connect.facebook.net/en_US/fbevents.js",
-    )
+    google = "www.googletagmanager.com"
+    scripts = (f"{google}/gtag/js", f"{google}/gtm.js", "connect.facebook.net/en_US/fbevents.js")
     await until(lambda: asyncio.sleep(0, len(asked) >= 3))
     assert sorted(asked) == sorted(f"https://{one}" for one in scripts)
     assert await page.evaluate("[dataLayer.length, fbq.queue.length]") == [3, 2]

@@ -56,11 +56,8 @@ async def scenes(stack: Stack) -> AsyncIterator[tuple[Scene, Scene]]:
 
 
 async def revoke(scene: Scene, nth: int) -> None:
-    rewards = await scene.stack.database.fetch(
-        "SELECT reward_id FROM rewards WHERE tenant_id = $1 AND status = 'won' ORDER BY reward_id LIMIT 2 OFFSET $2",
-        scene.stack.tenant_id,
-        2 * nth,
-    )
+    query = "SELECT reward_id FROM rewards WHERE tenant_id = $1 AND status = 'won' ORDER BY reward_id LIMIT 2 OFFSET $2"
+    rewards = await scene.stack.database.fetch(query, scene.stack.tenant_id, 2 * nth)
     for row in rewards:
         answer = await scene.stack.admin("POST", f"/admin/rewards/{row['reward_id']}/revoke", {"reason": "a test"})
         assert answer.code == "OK" or answer.reason == "ILLEGAL_TRANSITION"  # The other admin was first.

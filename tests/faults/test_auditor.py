@@ -83,9 +83,8 @@ async def marks_moved(stack: Stack, *ways: str) -> None:
     now = await stack.database.fetchval("SELECT clock_timestamp()")
 
     async def fact() -> bool:
-        rows = await stack.database.fetch(
-            "SELECT way FROM audit_marks WHERE tenant_id = $1 AND seen_until > $2", stack.tenant_id, now
-        )
+        query = "SELECT way FROM audit_marks WHERE tenant_id = $1 AND seen_until > $2"
+        rows = await stack.database.fetch(query, stack.tenant_id, now)
         return {row["way"] for row in rows} >= set(ways)
 
     await until(fact)

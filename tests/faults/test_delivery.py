@@ -117,20 +117,11 @@ class Doomed:
 @pytest.fixture
 async def doomed(settings: Settings) -> AsyncIterator[Doomed]:
     key = settings.code_keys[0]
-    parent = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WORKERS),
-        env={
-            "DATABASE_URL": settings.database_url,
-            "REDIS_URL": settings.redis_url,
-            "CODE_KEYS": f"{key.id}:{key.secret.hex()}",
-            "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
-            "STREAM_SHARDS": "1",
-            "ADMIN_PORT": str(settings.admin_port),
-            "PYTHONPATH": ".",
-        },
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    env = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url, "PYTHONPATH": "."}
+    env |= {"ADMIN_PORT": str(settings.admin_port), "CODE_KEYS": f"{key.id}:{key.secret.hex()}"}
+    env |= {"OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8", "STREAM_SHARDS": "1"}
+    pipe, command = subprocess.PIPE, (sys.executable, "-c", WORKERS)
+    parent = await asyncio.create_subprocess_exec(*command, env=env, stdin=pipe, stdout=pipe)
     yield Doomed(parent)
     assert parent.stdin is not None
     parent.stdin.close()

@@ -142,9 +142,8 @@ async def test_zone_moved_west_causes_no_retry_loop_and_keeps_the_caps(module_st
         sessions = [await world.session(game_id) for _ in range(4)]
         for session in sessions[:3]:
             assert (await world.play(game_id, session)).http == 200
-        moved = await module_stack.admin(
-            "PUT", f"/admin/campaigns/{world.campaign_id}", {"timezone": "Pacific/Pago_Pago"}
-        )
+        body = {"timezone": "Pacific/Pago_Pago"}
+        moved = await module_stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", body)
         assert moved.http == 200  # A day or two back: the counter's day is still to come.
         before = world.database.round_trips
         assert (await world.play(game_id, sessions[3])).reason == "CAP_DAY"
@@ -152,9 +151,8 @@ async def test_zone_moved_west_causes_no_retry_loop_and_keeps_the_caps(module_st
         assert world.database.round_trips - before < 15
         # The next local day, as the zone has it now.
         await world.database.execute("UPDATE game_players SET day = day - 1 WHERE game_id = $1", game_id)
-        await world.database.execute(
-            "UPDATE plays SET played_at = played_at - interval '1 day' WHERE game_id = $1", game_id
-        )
+        change = "UPDATE plays SET played_at = played_at - interval '1 day' WHERE game_id = $1"
+        await world.database.execute(change, game_id)
         assert (await world.eligibility(game_id))["free_plays_remaining"] == 3
         answers = [await world.play(game_id, sessions[3]), *[await world.round(game_id) for _ in range(2)]]
         assert [answer.http for answer in answers] == [200] * 3

@@ -58,9 +58,8 @@ async def test_invalid_url_does_not_crash_the_attempt(engine: Any, register: Cal
     tasks = []
     for channel in (CHANNEL, "webhook"):
         prize_id = await make_receiver_prize(engine, TENANT, "http://a.example", channel)
-        await engine.database.execute(
-            "UPDATE prizes SET channel_config = jsonb_build_object('url', $2::jsonb) WHERE prize_id = $1", prize_id, url
-        )
+        change = "UPDATE prizes SET channel_config = jsonb_build_object('url', $2::jsonb) WHERE prize_id = $1"
+        await engine.database.execute(change, prize_id, url)
         tasks.append(await make_task(engine, TENANT, prize_id))
     async with delivering(engine) as worker:
         assert await worker.sweep() == 2
@@ -69,11 +68,8 @@ async def test_invalid_url_does_not_crash_the_attempt(engine: Any, register: Cal
 
 async def test_task_that_kills_its_workers_is_dead(engine: Any, receiver: Receiver) -> None:
     task_id = await make_task(engine, TENANT, await make_receiver_prize(engine, TENANT, receiver.url))
-    await engine.database.execute(
-        "UPDATE tasks SET status = 'delivering', attempts = $2, lease_until = now() WHERE task_id = $1",
-        task_id,
-        LEASES_MAX,
-    )
+    change = "UPDATE tasks SET status = 'delivering', attempts = $2, lease_until = now() WHERE task_id = $1"
+    await engine.database.execute(change, task_id, LEASES_MAX)
     await make_due(engine, task_id)
     async with delivering(engine) as worker:
         assert await worker.sweep() == 1

@@ -85,9 +85,8 @@ async def test_full_disk_is_503_and_loses_no_answered_play(valkey_url: str, valk
                     # Until there is no room for what every commit writes first, either: the server crashes.
                     with suppress(subprocess.CalledProcessError):
                         for _ in range(20):
-                            await asyncio.to_thread(
-                                server.psql, "select pg_logical_emit_message(false, 't', 'x'), pg_switch_wal()"
-                            )
+                            switch = "select pg_logical_emit_message(false, 't', 'x'), pg_switch_wal()"
+                            await asyncio.to_thread(server.psql, switch)
                     await refused(playing)
                     await asyncio.to_thread(server.kill_all)
                 await asyncio.to_thread(server.start)
@@ -192,13 +191,8 @@ async def code_of(world: World, game_id: str, player: str) -> str:
 
 
 async def ledger(world: World, player: str) -> int:
-    return int(
-        await world.database.fetchval(
-            "SELECT coalesce(sum(balance), 0) FROM balances WHERE tenant_id = $1 AND player_id = $2",
-            world.stack.tenant_id,
-            player,
-        )
-    )
+    query = "SELECT coalesce(sum(balance), 0) FROM balances WHERE tenant_id = $1 AND player_id = $2"
+    return int(await world.database.fetchval(query, world.stack.tenant_id, player))
 
 
 async def until_back(stack: Stack) -> None:
@@ -236,10 +230,8 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     working(stack.engine, "deliveries", "leaderboards"),
                     new_world(stack) as world,
                 ):
-                    delivered = await world.prize(
-                        total=1000,
-                        fulfillment={"channel": "webhook", "config": {"url": receiver.url, "secret": SECRET}},
-                    )
+                    fulfillment = {"channel": "webhook", "config": {"url": receiver.url, "secret": SECRET}}
+                    delivered = await world.prize(total=1000, fulfillment=fulfillment)
                     points = await world.prize(type="points", value=10)
                     game_id = await world.wheel(delivered)
                     other_id = await world.wheel(points)

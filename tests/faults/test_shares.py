@@ -22,11 +22,8 @@ POOL = 4
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:
     # A statement that waits for a row holds its connection for longer than anybody waits for one.
-    return {
-        "database_pool_size": POOL,
-        "database_acquire_timeout_seconds": 1.0,
-        "database_statement_timeout_seconds": 2.0,
-    }
+    seconds = {"database_acquire_timeout_seconds": 1.0, "database_statement_timeout_seconds": 2.0}
+    return {"database_pool_size": POOL, **seconds}
 
 
 class Tenant:

@@ -179,9 +179,8 @@ async def every_connection_taken(deployment: Deployment) -> AsyncIterator[None]:
     try:
         with paused(*clients):  # Else they would reconnect first.
             held.append(await asyncpg.connect(deployment.database_url))
-            await held[0].execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tombola'"
-            )
+            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tombola'"
+            await held[0].execute(query)
             with suppress(asyncpg.TooManyConnectionsError):
                 while True:
                     held.append(await asyncpg.connect(deployment.database_url, timeout=10))

@@ -163,9 +163,8 @@ async def test_interrupted_move_leaves_the_tenant_whole_in_one_database(
             with pytest.raises(InterruptedError):
                 await Move(settings, tenant_id, "eu", print).run()
         await players.have_played(10)  # The pause has ended by itself.
-        row = await stack.engine.database.parts[0].fetchrow(
-            "SELECT database FROM tenant_databases WHERE tenant_id = $1", tenant_id
-        )
+        query = "SELECT database FROM tenant_databases WHERE tenant_id = $1"
+        row = await stack.engine.database.parts[0].fetchrow(query, tenant_id)
         assert row is not None and row["database"] == place
         await Move(settings, tenant_id, "eu", print).run()
         await players.have_played(10)

@@ -59,8 +59,7 @@ async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers
             sessions = {player: await world.session(game_id, player) for player in PLAYERS}
             replica.command("REPLICAOF", "NO", "ONE")  # What happens from here on it does not know of.
             plays = {
-                player: await world.play(game_id, session, player, key=f"play {player}")
-                for player, session in sessions.items()
+                who: await world.play(game_id, session, who, key=f"play {who}") for who, session in sessions.items()
             }
             assert {answer.http for answer in plays.values()} == {200}
             won = {player: answer.data["rewards"][0] for player, answer in plays.items() if answer.data["rewards"]}

@@ -54,7 +54,6 @@ def test_prediction_follows_from_a_run_of_the_bench(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     command = [sys.executable, "-m", "ops.benchmarks", "--quick", "--seconds", "0.05", "--only", "split-1"]
     subprocess.run([*command, "--json", file], cwd=ROOT, check=True, timeout=250)
-    done = subprocess.run(
-        [sys.executable, "-m", "ops.benchmarks.model", file], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-m", "ops.benchmarks.model", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "1,000,000" in done.stdout

@@ -20,11 +20,8 @@ async def joined(database: Database, *keys: Key) -> Keyring:
 
 
 async def silenced(database: Database, ring: Keyring) -> None:
-    await database.execute(
-        "UPDATE key_holders SET seen_at = seen_at - make_interval(secs => $2) WHERE holder_id = $1",
-        ring._holder_id,
-        LIVE_SECONDS + 1,
-    )
+    change = "UPDATE key_holders SET seen_at = seen_at - make_interval(secs => $2) WHERE holder_id = $1"
+    await database.execute(change, ring._holder_id, LIVE_SECONDS + 1)
 
 
 async def test_keyring_alone_uses_its_first_key(empty: Database) -> None:

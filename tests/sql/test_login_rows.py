@@ -35,9 +35,7 @@ async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asy
         wait = await ask(connection, "challenges.first_empty", ["b", "a"], [10.0, 10.0], [2, 2])
         assert wait == [(2, 10.0)]
         await connection.execute("UPDATE login_rates SET full_at = now() + interval '10 s'")
-        assert await ask(connection, "challenges.first_empty", ["a"], [10.0], [2]) == [], (
-            "it is refilled at this moment"
-        )
+        assert await ask(connection, "challenges.first_empty", ["a"], [10.0], [2]) == [], "it is refilled now"
         assert await one(connection, "challenges.take_token", "a", 10.0, 2) is not None
 
 
@@ -100,9 +98,8 @@ async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.C
 
     others = [("h", "", 2, 200), ("h", "other", 3, None)]
     async with connection.transaction():
-        await connection.execute(
-            "DELETE FROM login_guesses; DELETE FROM logins; DELETE FROM contacts; DELETE FROM login_rates"
-        )
+        change = "DELETE FROM login_guesses; DELETE FROM logins; DELETE FROM contacts; DELETE FROM login_rates"
+        await connection.execute(change)
         await connection.execute(GUESSES)
         of_another = [("g", "", 5, None), ("g", "me", 4, 400)]
         await ask(connection, "challenges.count_wrong", "h", "me", 0.0)
@@ -110,9 +107,8 @@ async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.C
         await ask(connection, "challenges.count_wrong", "h", "me", 30.0)
         assert sorted(await waits()) == sorted([*of_another, ("h", "me", 3, 30), *others])
         await ask(connection, "challenges.reset_counters", "h", "me")
-        proved = await rows(
-            connection, "login_guesses", "contact_hash, requester, wrong, wait_until IS NULL, proved_at IS NULL"
-        )
+        columns = "contact_hash, requester, wrong, wait_until IS NULL, proved_at IS NULL"
+        proved = await rows(connection, "login_guesses", columns)
         assert proved == [
             *(("g", "", 5, True, True), ("g", "me", 4, False, False), ("h", "", 0, True, True)),
             *(("h", "me", 0, True, False), ("h", "other", 3, True, False)),

@@ -55,9 +55,8 @@ async def test_counts_of_both_are_held_and_made_if_missing(connection: asyncpg.C
 async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connection) -> None:
     await connection.execute(COUNTS)
     await ask(connection, "merging.move_play_counts", "gus", "ann", GAMES)
-    counts = await rows(
-        connection, "game_players", "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
-    )
+    columns = "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
+    counts = await rows(connection, "game_players", columns)
     assert counts == [
         ("ann", "g1", 14, 21, 5, 9),
         ("ann", "g2", 3, 21, 2, 5),

@@ -178,11 +178,8 @@ async def lives(database: Database, migration: str = "") -> Presence:
 
 
 async def silenced(database: Database, presence: Presence) -> None:
-    await database.execute(
-        "UPDATE processes SET seen_at = seen_at - make_interval(secs => $2) WHERE process_id = $1",
-        presence.id,
-        LIVE_SECONDS + 1,
-    )
+    change = "UPDATE processes SET seen_at = seen_at - make_interval(secs => $2) WHERE process_id = $1"
+    await database.execute(change, presence.id, LIVE_SECONDS + 1)
 
 
 async def has(database: Database, migration: str) -> bool:

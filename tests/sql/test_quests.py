@@ -148,9 +148,8 @@ async def test_condition_does_not_count_surplus_of_a_merge(connection: asyncpg.C
     )
     for at in (100, 200):
         await play(connection, "game", "ann", at, wins=3, points=10)
-    await connection.execute(
-        "UPDATE plays SET surplus_wins = 2, surplus_points = 7 WHERE play_id = 'play-game-ann-100'"
-    )
+    change = "UPDATE plays SET surplus_wins = 2, surplus_points = 7 WHERE play_id = 'play-game-ann-100'"
+    await connection.execute(change)
     cases = [("plays", 2, True), ("plays", 3, False), ("wins", 4, True), ("wins", 5, False)]
     cases += [("points", 13, True), ("points", 14, False)]
     assert [(kind, count, await granted(connection, kind, count)) for kind, count, _ in cases] == cases

@@ -79,7 +79,5 @@ async def came_on(connection: asyncpg.Connection, **days_of: str) -> None:
                     ON CONFLICT DO NOTHING"""
             )
     for campaign in ("camp", "other"):
-        await connection.execute(
-            "UPDATE campaign_marks SET players = $2, returned = $3 WHERE campaign_id = $1",
-            *(campaign, *await connection.fetchrow(COUNTED, campaign)),
-        )
+        change = "UPDATE campaign_marks SET players = $2, returned = $3 WHERE campaign_id = $1"
+        await connection.execute(change, *(campaign, *await connection.fetchrow(COUNTED, campaign)))

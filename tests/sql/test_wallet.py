@@ -81,9 +81,8 @@ TARGETS: Final = [
 
 
 async def test_wallet_is_known_to_its_scope_and_moved_by_its_owner(database: Database) -> None:
-    await database.execute(
-        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'shop', 'S'), ($1, 'other', 'O')", TENANT
-    )
+    change = "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'shop', 'S'), ($1, 'other', 'O')"
+    await database.execute(change, TENANT)
     await database.execute(
         "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name)"
         " VALUES ($1, 'ours', 'shop', 'C'), ($1, 'theirs', 'other', 'C'), ($1, 'of_none', '', 'C')",

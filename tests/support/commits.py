@@ -31,9 +31,8 @@ async def filled(
         " VALUES ($1, 'ann', 'camp', 'coin', 5)",
         TENANT,
     )
-    await database.execute(
-        "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'ann', 'camp', 2)", TENANT
-    )
+    change = "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'ann', 'camp', 2)"
+    await database.execute(change, TENANT)
     await database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
         " SELECT $1, 'prize_a', 'code_' || n, '1', '', n::text::bytea FROM generate_series(1, 3) AS n",

@@ -94,9 +94,8 @@ async def until_task(engine: Engine, task_id: str, status: str) -> tuple[str, st
 
 
 async def make_due(engine: Engine, task_id: str) -> None:
-    await engine.database.execute(
-        "UPDATE tasks SET next_attempt_at = now(), lease_until = least(lease_until, now()) WHERE task_id = $1", task_id
-    )
+    change = "UPDATE tasks SET next_attempt_at = now(), lease_until = least(lease_until, now()) WHERE task_id = $1"
+    await engine.database.execute(change, task_id)
 
 
 async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:

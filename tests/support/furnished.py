@@ -75,13 +75,10 @@ class Scene:
         changes, database = self.changes(), self.stack.database
         for player_id in reversed(PLAYERS):
             for currency in ("leaf", "coin"):
-                before = await database.fetchval(
-                    "SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND currency = $3",
-                    *(self.tenant_id, player_id, currency),
-                )
-                changes.move_balance(
-                    *(ids.make("entry"), player_id, self.campaign_id, currency, before, 1, "play_reward", "play")
-                )
+                query = "SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND currency = $3"
+                before = await database.fetchval(query, self.tenant_id, player_id, currency)
+                of = (ids.make("entry"), player_id, self.campaign_id, currency)
+                changes.move_balance(*of, before, 1, "play_reward", "play")
             turns = await database.fetchval(
                 "SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2", self.tenant_id, player_id
             )
@@ -115,9 +112,8 @@ class Scene:
         await self.stack.database.execute("UPDATE tasks SET status = $2 WHERE tenant_id = $1", self.tenant_id, task)
 
     async def task_id(self) -> str:
-        return str(
-            await self.stack.database.fetchval("SELECT max(task_id) FROM tasks WHERE tenant_id = $1", self.tenant_id)
-        )
+        query = "SELECT max(task_id) FROM tasks WHERE tenant_id = $1"
+        return str(await self.stack.database.fetchval(query, self.tenant_id))
 
 
 async def new_scene(stack: Stack) -> Scene:

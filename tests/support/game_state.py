@@ -67,20 +67,10 @@ def stock(remaining: int | None = None, day_awarded: int = 0, codes: int = 0, *,
 def state_of(
     *players: PlayerState, snapshot: GameSnapshot | None = None, stocks: dict[str, StockState] | None = None, **own: Any
 ) -> GameState:
-    made = GameState(
-        snapshot=snapshot or game(),
-        day=TODAY,
-        resets_at=99,
-        now=NOW,
-        round=ROUND,
-        compared=True,
-        players={player.player_id: player for player in players or (ann(),)},
-        stock={"mug": stock()} if stocks is None else stocks,
-        under_way=(),
-        keys=KEYS,
-        session_seconds=100,
-    )
-    return replace(made, **own)
+    of = {"snapshot": snapshot or game(), "stock": {"mug": stock()} if stocks is None else stocks}
+    of |= {"players": {player.player_id: player for player in players or (ann(),)}, "under_way": (), "compared": True}
+    of |= {"day": TODAY, "resets_at": 99, "now": NOW, "round": ROUND, "keys": KEYS, "session_seconds": 100}
+    return GameState(**{**of, **own})
 
 
 def session(player_id: str = "ann", *, revision: str = HASH, ordinal: int = -1, age_seconds: float = 0) -> Session:

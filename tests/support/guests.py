@@ -47,6 +47,5 @@ async def rewards_of(stack: Stack, player: str) -> list[dict[str, Any]]:
 
 
 async def wallet_of(stack: Stack, player: str) -> dict[str, int]:
-    return {
-        row["currency"]: row["balance"] for row in (await stack.consumer("GET", "/wallet", player=player)).data["items"]
-    }
+    wallet = await stack.consumer("GET", "/wallet", player=player)
+    return {row["currency"]: row["balance"] for row in wallet.data["items"]}

@@ -71,14 +71,9 @@ async def tombola(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 
 async def begun(*arguments: str, **environment: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runtime", *arguments),
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "COLUMNS": "200", **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    env, command = {"PATH": os.environ["PATH"], "COLUMNS": "200", **environment}, (sys.executable, "-m", "runtime")
+    streams = {"stdin": subprocess.DEVNULL, **dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)}
+    return await asyncio.create_subprocess_exec(*command, *arguments, cwd=ROOT, env=env, **streams)
 
 
 class Operator:

@@ -27,9 +27,8 @@ async def process(log: Path, port: int, *command: str, **environment: str) -> As
     own = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
     own |= {name.upper(): str(value) for name, value in PATIENT.items()} | {"METRICS_PORT": "0", "DEVELOPMENT": "on"}
     with log.open("ab") as written:
-        running = await asyncio.create_subprocess_exec(
-            *COMMAND, *command, env={**own, **environment}, stdout=written, stderr=written
-        )
+        env = {**own, **environment}
+        running = await asyncio.create_subprocess_exec(*COMMAND, *command, env=env, stdout=written, stderr=written)
     try:
         await _until_ready(running, f"http://127.0.0.1:{port}/readyz", log)
         yield f"http://127.0.0.1:{port}"

@@ -44,9 +44,8 @@ class Shelf:
     prizes: dict[str, str] = field(default_factory=dict)
 
     async def open(self) -> "Shelf":
-        await self.engine.database.execute(
-            "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", self.tenant_id
-        )
+        change = "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING"
+        await self.engine.database.execute(change, self.tenant_id)
         await self.engine.database.execute(
             "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status)"
             " VALUES ($1, $2, 'merchant_test', 'Test', 'active') ON CONFLICT DO NOTHING",
@@ -85,20 +84,11 @@ class Shelf:
         reward_id, now, database = ids.make("reward"), datetime.now(UTC), self.engine.database
         of = {"tenant_id": self.tenant_id, "prize_id": prize_id, "campaign_id": self.campaign_id}
         of |= {"reward_id": reward_id, "player_id": player_id}
-        await insert(
-            database,
-            "rewards",
-            **of,
-            game_id=game_id,
-            name="Mug",
-            type="voucher",
-            value=5,
-            quantity=quantity,
-            status=status,
-            claimed_at=now if status == "claimed" else None,
-            fulfilled_at=now if status == "fulfilled" else None,
-            expires_at=None if expires_in_seconds is None else now + timedelta(seconds=expires_in_seconds),
-        )
+        more = {"game_id": game_id, "name": "Mug", "type": "voucher", "value": 5, "quantity": quantity}
+        more |= {"status": status} | ({f"{status}_at": now} if status in ("claimed", "fulfilled") else {})
+        if expires_in_seconds is not None:
+            more["expires_at"] = now + timedelta(seconds=expires_in_seconds)
+        await insert(database, "rewards", **of, **more)
         await database.execute(
             "UPDATE stock SET awarded = awarded + $3, remaining = CASE WHEN total = 0 THEN 0 ELSE remaining - $3 END"
             " WHERE tenant_id = $1 AND prize_id = $2",
@@ -120,10 +110,8 @@ class Shelf:
 
     async def stock(self, prize_id: str) -> tuple[int, int, int]:
         """(total, remaining, awarded)"""
-        row = await self.engine.database.fetchrow(
-            "SELECT total, remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2",
-            *(self.tenant_id, prize_id),
-        )
+        query = "SELECT total, remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2"
+        row = await self.engine.database.fetchrow(query, self.tenant_id, prize_id)
         assert row is not None
         return tuple(row)  # type: ignore[return-value]
 

@@ -203,9 +203,8 @@ async def make_tenant(stack: Stack, tenant_id: str, place: Database | None = Non
     """The stack as a new tenant sees it, who lives in `place`; default: home."""
     home, *others = stack.engine.database.parts
     place = place or home
-    await place.execute(
-        "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", tenant_id, tenant_id
-    )
+    change = "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+    await place.execute(change, tenant_id, tenant_id)
     if others:
         await home.execute(sql.load("directory")["place"], tenant_id, place.name)
         stack.engine.database.place(tenant_id, place.name)

@@ -39,9 +39,8 @@ async def commit_of_plays(scene: Scene) -> Any:
 @transaction("tenants", "game_players", "stock")
 async def commit_of_a_game_s_first_plays(scene: Scene) -> Any:
     changes = scene.changes()
-    changes.catalog_version = await scene.stack.database.fetchval(
-        "SELECT catalog_version FROM tenants WHERE tenant_id = $1", scene.tenant_id
-    )
+    query = "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
+    changes.catalog_version = await scene.stack.database.fetchval(query, scene.tenant_id)
     changes.begin_history(scene.game_id)
     return scene.stack.engine.committer.commit(scene.tenant_id, changes)
 
@@ -86,10 +85,8 @@ async def finalize(scene: Scene) -> Any:
 
 @transaction("tenants", "campaigns", "campaign_marks", "campaign_days", "campaign_player_days")
 async def move_campaign_to_another_zone(scene: Scene) -> Any:
-    await scene.stack.database.execute(
-        "INSERT INTO campaign_player_days SELECT $1, p, $2, current_date FROM unnest($3::text[]) AS p",
-        *(scene.tenant_id, scene.campaign_id, list(PLAYERS)),
-    )
+    change = "INSERT INTO campaign_player_days SELECT $1, p, $2, current_date FROM unnest($3::text[]) AS p"
+    await scene.stack.database.execute(change, scene.tenant_id, scene.campaign_id, list(PLAYERS))
     await scene.stack.database.execute(
         "INSERT INTO campaign_days VALUES ($1, $2, current_date, 1, 1, 1)", scene.tenant_id, scene.campaign_id
     )
@@ -163,9 +160,8 @@ async def merge(scene: Scene) -> Any:
     await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, scene.game_id)])
     await scene.set("claimed", "pending")
     await scene.stack.database.execute("UPDATE prizes SET max_per_user = 1 WHERE tenant_id = $1", scene.tenant_id)
-    await scene.stack.database.execute(
-        "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2", scene.tenant_id, guest
-    )
+    change = "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2"
+    await scene.stack.database.execute(change, scene.tenant_id, guest)
     return merging.merge(scene.stack.engine, scene.tenant_id, guest, player)
 
 

@@ -116,11 +116,8 @@ class World:
 
     async def stock(self, prize_id: str) -> tuple[int, int]:
         """(remaining, awarded)"""
-        row = await self.database.fetchrow(
-            "SELECT remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2",
-            self.stack.tenant_id,
-            prize_id,
-        )
+        query = "SELECT remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2"
+        row = await self.database.fetchrow(query, self.stack.tenant_id, prize_id)
         assert row is not None
         return row["remaining"], row["awarded"]
 

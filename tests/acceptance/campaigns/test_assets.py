@@ -186,10 +186,8 @@ async def test_merchant_s_staff_deletes_only_its_own_assets(stack: Stack) -> Non
 async def test_campaign_file_names_the_same_picture_in_another_tenant(stack: Stack) -> None:
     """An import adapts the URL, so a second one changes nothing. The launch check finds a picture that is missing."""
     url = (await upload(stack, picture(colour=30))).data["url"]
-    file = {
-        "campaign": {"name": "Fair", "settings": {"theme": {"logo": url}}},
-        "prizes": [{"name": "Mug", "image_url": url}],
-    }
+    campaign = {"name": "Fair", "settings": {"theme": {"logo": url}}}
+    file = {"campaign": campaign, "prizes": [{"name": "Mug", "image_url": url}]}
     other = replace(stack, tenant_id=OTHER_TENANT)
     made = (await other.admin("POST", "/admin/campaigns/import", {"file": file})).data
     path = f"/admin/campaigns/{made['campaign_id']}"

@@ -103,16 +103,10 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Key": "carried"}}
     free = await make_prize(stack, name="Hook", fulfillment={"channel": "webhook", "config": config})
     shared = await make_prize(stack, name="Shared", campaign_id=(await make_campaign(stack))["id"])
-    game = await make_game(
-        stack,
-        campaign["id"],
-        own,
-        shared,
-        on_unavailable="fallback",
-        fallback_prize_id=free,
-        ui={"wheel": {"segments": [{"prize_id": own}, {"emoji": "x"}]}},
-        milestones={"rungs": [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": free}]},
-    )
+    rungs = [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": free}]
+    more = {"on_unavailable": "fallback", "fallback_prize_id": free, "milestones": {"rungs": rungs}}
+    more["ui"] = {"wheel": {"segments": [{"prize_id": own}, {"emoji": "x"}]}}
+    game = await make_game(stack, campaign["id"], own, shared, **more)
     await make_game(stack, campaign["id"], status="archived")
     await play_once(stack, game["id"])
     quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
@@ -150,9 +144,8 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     [quest_copy] = (await stack.admin("GET", "/admin/quests", campaign_id=copy["id"])).data["items"]
     assert (quest_copy["name"], quest_copy["condition"]["count"]) == ("Visit", 2)
     assert quest_copy["condition"]["game_id"] == copied["id"]
-    board = await stack.database.fetchrow(
-        "SELECT board_id, game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
-    )
+    query = "SELECT board_id, game_id, status, prizes FROM leaderboards WHERE campaign_id = $1"
+    board = await stack.database.fetchrow(query, copy["id"])
     assert (board["game_id"], board["status"]) == (copied["id"], "active")
     assert board["prizes"][0]["prize_id"] == new_own["prize_id"]
     [draw] = (await stack.admin("GET", "/admin/draws", campaign_id=copy["id"])).data["items"]
@@ -160,9 +153,8 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     assert draw["tickets"]["ranking"] == board["board_id"]
     assert draw["randomness"]["commitment"] not in ("", drawn["randomness"]["commitment"])
     config = await config_of_prize(stack, new_free["prize_id"])
-    secrets = vault_of(stack.engine.settings.code_keys).secrets_of(
-        config, prize_context(stack.tenant_id, new_free["prize_id"])
-    )
+    context = prize_context(stack.tenant_id, new_free["prize_id"])
+    secrets = vault_of(stack.engine.settings.code_keys).secrets_of(config, context)
     assert (secrets, config["headers"]) == (["marker-of-a-secret"], {"X-Key": "carried"})
     named = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})).data
     assert named["name"] == "Winter"
@@ -212,9 +204,8 @@ DAY = 86_400
 
 async def end(stack: Stack, table: str, identifier: str, seconds_ago: float = 1) -> None:
     column = {"campaigns": "campaign_id", "leaderboards": "board_id"}[table]
-    await stack.database.execute(
-        f"UPDATE {table} SET end_date = now() - make_interval(secs => $2) WHERE {column} = $1", identifier, seconds_ago
-    )
+    change = f"UPDATE {table} SET end_date = now() - make_interval(secs => $2) WHERE {column} = $1"
+    await stack.database.execute(change, identifier, seconds_ago)
 
 
 async def get(stack: Stack, path: str) -> Any:

@@ -150,9 +150,8 @@ async def test_export_masks_contacts_by_role_and_merchant(stack: Stack) -> None:
     open_to_all = await furnish(stack, "player_ann")
     merchant_id = open_to_all["merchant"]
     own = await furnish(stack, "player_bob", merchant_id=merchant_id)
-    await stack.database.execute(
-        "UPDATE players SET display_name = 'N ' || player_id, locale = 'de' WHERE tenant_id = $1", stack.tenant_id
-    )
+    change = "UPDATE players SET display_name = 'N ' || player_id, locale = 'de' WHERE tenant_id = $1"
+    await stack.database.execute(change, stack.tenant_id)
     await stack.database.execute(
         "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES"
         " ($1, 'c1', 'player_ann', 'phone', '+15550100'), ($1, 'c2', 'player_bob', 'phone', '+15550199')",

@@ -29,9 +29,8 @@ async def test_hosted_page_names_the_tenant_of_its_address_only(stack: Stack) ->
 
         async def load(query: str, **headers: str) -> None:
             address = f"/p/{game['id']}{query}"
-            async with browser.get(
-                address, headers={name.replace("_", "-"): one for name, one in headers.items()}
-            ) as page:
+            sent = {name.replace("_", "-"): one for name, one in headers.items()}
+            async with browser.get(address, headers=sent) as page:
                 text = await page.text()
             named.append((page.status, re.findall(r' tenant="(.*?)"', text), re.findall(r"[?]tenant_id=(\w+)", text)))
 

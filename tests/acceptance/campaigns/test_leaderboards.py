@@ -40,21 +40,10 @@ async def test_board_is_made_changed_and_removed(stack: Stack) -> None:
 async def test_board_with_wrong_fields_names_all_of_them(stack: Stack) -> None:
     campaign_id, _, _ = await open_games(stack)
     prize_id = await make_prize(stack)
-    answer = await stack.admin(
-        "POST",
-        "/admin/leaderboards",
-        {
-            "name": " ",
-            "start_date": NOON,
-            "end_date": NOON,
-            "prizes": [
-                {"from_rank": 1, "to_rank": 3, "prize_id": prize_id},
-                {"from_rank": 3, "to_rank": 3, "prize_id": prize_id},
-                {"from_rank": 5, "to_rank": 4, "prize_id": prize_id},
-                {"from_rank": 0, "to_rank": 1, "prize_id": ""},
-            ],
-        },
-    )
+    ranks = ((1, 3, prize_id), (3, 3, prize_id), (5, 4, prize_id), (0, 1, ""))
+    prizes = [{"from_rank": start, "to_rank": end, "prize_id": prize} for start, end, prize in ranks]
+    body = {"name": " ", "start_date": NOON, "end_date": NOON, "prizes": prizes}
+    answer = await stack.admin("POST", "/admin/leaderboards", body)
     assert sorted(fields_of(answer)) == [
         *("campaign_id", "end_date", "metric", "mode", "name", "prizes[1].from_rank", "prizes[2].to_rank"),
         *("prizes[3].from_rank", "prizes[3].prize_id"),
@@ -91,9 +80,8 @@ async def test_adjustment_moves_a_player(stack: Stack) -> None:
     assert found == ["player_id", "reason", "delta"]
     answer = await stack.admin("POST", path, {"player_id": "nobody", "delta": 1, "reason": "r"})
     assert answer.reason == "UNKNOWN_PLAYER"
-    count = await stack.database.fetchval(
-        "SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.adjust' AND actor = 'staff_test'"
-    )
+    query = "SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.adjust' AND actor = 'staff_test'"
+    count = await stack.database.fetchval(query)
     assert count == 2
 
 
@@ -165,10 +153,8 @@ async def test_standings_show_prizes_before_and_after_finalizing(stack: Stack) -
 
 
 async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
-    rows = await stack.database.fetch(
-        "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND type <> 'points' ORDER BY 1, 2",
-        stack.tenant_id,
-    )
+    query = "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND type <> 'points' ORDER BY 1, 2"
+    rows = await stack.database.fetch(query, stack.tenant_id)
     return [(row["player_id"], row["prize_id"]) for row in rows]
 
 
@@ -254,9 +240,8 @@ async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_l
     mug = await make_prize(stack, stock={"total": 2})
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": mug}])
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
-    await stack.database.execute(
-        "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1'), ($1, 'zed')", stack.tenant_id
-    )
+    change = "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1'), ($1, 'zed')"
+    await stack.database.execute(change, stack.tenant_id)
     await stack.database.execute("UPDATE players SET auth_method = 'guest' WHERE player_id = 'p1'")
     async with held(stack, "UPDATE players SET merged_into = 'zed' WHERE player_id = 'p1'"):
         finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
@@ -316,17 +301,13 @@ async def test_ranking_of_every_metric_and_mode_equals_the_model(stack: Stack) -
         for metric, mode in product(METRICS, MODES)
     }
     drawn = random.Random(7)
-    plays = [
-        Played(
-            f"player_{drawn.randrange(12)}",
-            drawn.choice([game_id, other_game_id]),
-            drawn.choice([0, 0, 1, 5, 2**40]),
-            drawn.randrange(3),
-            drawn.choice([0, 10, 20]),
-            at=index * 0.25,
-        )
-        for index in range(150)
-    ]
+    choice, games = drawn.choice, [game_id, other_game_id]
+
+    def play(at: float) -> Played:
+        score, wins, points = choice([0, 0, 1, 5, 2**40]), drawn.randrange(3), choice([0, 10, 20])
+        return Played(f"player_{drawn.randrange(12)}", choice(games), score, wins, points, at=at)
+
+    plays = [play(index * 0.25) for index in range(150)]
     for board_id in boards.values():
         await engine.rankings.rebuild(stack.tenant_id, board_id)
     await write_plays(engine, stack.tenant_id, plays)
@@ -381,9 +362,8 @@ async def test_ranking_pages_to_the_end_with_names_and_me(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     engine = stack.engine
-    await engine.database.execute(
-        "INSERT INTO players (tenant_id, player_id, display_name) VALUES ($1, 'p07', 'Zoë 🎯')", stack.tenant_id
-    )
+    change = "INSERT INTO players (tenant_id, player_id, display_name) VALUES ($1, 'p07', 'Zoë 🎯')"
+    await engine.database.execute(change, stack.tenant_id)
     await record(stack, [Played(f"p{n:02}", game_id, n // 2, at=n) for n in range(25)])
     await engine.rankings.drop(stack.tenant_id, board["id"])
     wanted = [f"p{n:02}" for n in sorted(range(25), key=lambda n: (-(n // 2), n))]

@@ -154,10 +154,8 @@ async def test_live_streams_of_a_subject_a_tenant_and_an_edge_are_bounded(
 
 
 async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(module_stack: Stack) -> None:
-    await module_stack.database.execute(
-        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')",
-        module_stack.tenant_id,
-    )
+    change = "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')"
+    await module_stack.database.execute(change, module_stack.tenant_id)
     async with new_world(module_stack, merchant_id="one") as world:
         prize = await world.prize(total=10, campaign_id=world.campaign_id)
         game = await world.wheel(prize)

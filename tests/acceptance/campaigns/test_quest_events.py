@@ -113,20 +113,14 @@ async def test_unverified_event_is_refused_in_one_way(world: World) -> None:
     quest = await taking(world)
     by_word = await world.stack.admin("POST", "/admin/quests", {"campaign_id": world.campaign_id, "name": "W"})
     body = json.dumps({"event_id": "e", "player_id": "ann"})
-    answers = [
-        await quest.tell(signed=False),
-        await quest.tell(secret="whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"),
-        await quest.tell(at=time.time() - 301),
-        await quest.tell(at=time.time() + 302),
-        await quest.tell(sent=body.replace("ann", "bob").encode()),
-        await quest.tell(sent=b"\xff\xfe"),
-        await quest.tell(id="x" * 300),
-        await quest.tell(body=" " * 20_000 + body),
-        await quest.tell(tenant_id=OTHER_TENANT),
-        await quest.tell(tenant_id="tenant_invented"),
-        await call(world, "quest_none", body, quest.secret),
-        await call(world, by_word.data["id"], body, quest.secret),
+    wrong: list[dict[str, Any]] = [
+        *({"signed": False}, {"secret": "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"}, {"id": "x" * 300}),
+        *({"at": time.time() - 301}, {"at": time.time() + 302}, {"body": " " * 20_000 + body}),
+        *({"sent": body.replace("ann", "bob").encode()}, {"sent": b"\xff\xfe"}),
+        *({"tenant_id": OTHER_TENANT}, {"tenant_id": "tenant_invented"}),
     ]
+    answers = [await quest.tell(**one) for one in wrong]
+    answers += [await call(world, name, body, quest.secret) for name in ("quest_none", by_word.data["id"])]
     assert [answer.http for answer in answers if not refused(answer)] == []
     assert len({json.dumps({**answer.envelope, "trace_id": ""}) for answer in answers}) == 1, "nothing tells them apart"
     assert (await quest.count_stored(), await quest.have()) == (0, 0)
@@ -303,9 +297,8 @@ async def test_docs_example_sends_an_event(world: World) -> None:
     script = page.partition("## Send quest events")[2].partition("```sh\n")[2].partition("```")[0]
     fields = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
     fields |= {"QUEST": quest.id, "SECRET": quest.secret}
-    shell = await asyncio.create_subprocess_exec(
-        *("sh", "-euc", script), env={"PATH": "/usr/local/bin:/usr/bin:/bin", **fields}, stdout=asyncio.subprocess.PIPE
-    )
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", **fields}
+    shell = await asyncio.create_subprocess_exec(*("sh", "-euc", script), env=env, stdout=asyncio.subprocess.PIPE)
     said, _ = await shell.communicate()
     assert json.loads(said)["data"]["event_id"] == "newsletter-4711"
     assert await quest.have("customer-81") == 1

@@ -66,13 +66,9 @@ async def edges(
             "REDIS_TIMEOUT_SECONDS": "2",  # Late is not away: a rate that was not asked for would be none.
             "JWT_SECRET": stack.process.settings.jwt_secret,
             "RATE_PLAYER_BURST": str(BURST),
-            "RATE_PLAYER_PER_SECOND": str(PER_SECOND),
             "RATE_IP_BURST": str(IP_BURST),
-            "RATE_IP_PER_SECOND": str(PER_SECOND),
-            "RATE_LOGIN_BURST": str(RARE_BURST),
-            "RATE_LOGIN_PER_SECOND": str(PER_SECOND),
-            "RATE_GUEST_BURST": str(RARE_BURST),
-            "RATE_GUEST_PER_SECOND": str(PER_SECOND),
+            **dict.fromkeys(("RATE_LOGIN_BURST", "RATE_GUEST_BURST"), str(RARE_BURST)),
+            **{f"RATE_{name}_PER_SECOND": str(PER_SECOND) for name in ("PLAYER", "IP", "LOGIN", "GUEST")},
             "TRUSTED_PROXIES": "127.0.0.0/8",
         }
         ports = (free_port(), free_port())

@@ -40,9 +40,8 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     assert (await world.round(wheel, player, client_seed=SAID[4], key="key-ophelia-play")).code == "OK"
     assert (await world.round(coins, player)).code == "OK"
     [reward, *_] = (await stack.consumer("GET", "/rewards/me", player=player, prize_id=prize)).data["items"]
-    claimed = await stack.consumer(
-        "POST", f"/rewards/{reward['id']}/claim", {}, player=player, headers={"Idempotency-Key": "key-ophelia-claim"}
-    )
+    headers = {"Idempotency-Key": "key-ophelia-claim"}
+    claimed = await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player=player, headers=headers)
     assert claimed.code == "OK"
     await world.turns(player, 3)
     board_id = await new_board(stack, world.campaign_id)

@@ -88,13 +88,9 @@ async def test_logout_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ah
 async def test_token_never_outlives_the_memory_of_its_revocation(own_world: World, stack: Stack, phone: Phone) -> None:
     """Core forgets a logout by its own settings: an edge that is told of longer lives makes and takes none."""
     cores = stack.process.settings
-    longer = replace(
-        cores,
-        core_rpc_addresses=(stack.process.rpc_address,),
-        player_token_seconds=16 * cores.player_token_seconds,
-        refresh_token_seconds=2 * cores.token_seconds_max,
-        token_seconds_max=2 * cores.token_seconds_max,
-    )
+    longer_lives = {"player_token_seconds": 16 * cores.player_token_seconds}
+    longer_lives |= dict.fromkeys(("refresh_token_seconds", "token_seconds_max"), 2 * cores.token_seconds_max)
+    longer = replace(cores, core_rpc_addresses=(stack.process.rpc_address,), **longer_lives)
     game_id = await own_world.wheel(await own_world.prize(), access="public")
     async with running(longer, ["consumer"]) as process:
         there = replace(stack, process=process)

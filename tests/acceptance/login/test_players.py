@@ -20,9 +20,8 @@ async def resolve(stack: Stack, value: str, guest: str = "", type: str = "phone"
 
 
 async def link(stack: Stack, player_id: str, value: str, type: str = "email") -> Answer:
-    return await stack.core(
-        "POST", "/players/me/contacts", {"player_id": player_id, "contact": {"type": type, "value": value}}
-    )
+    body = {"player_id": player_id, "contact": {"type": type, "value": value}}
+    return await stack.core("POST", "/players/me/contacts", body)
 
 
 async def make_guest(stack: Stack, status: str = "active") -> str:
@@ -68,11 +67,8 @@ async def test_profile_is_made_on_first_use_and_changed_in_part(stack: Stack) ->
     new = (await stack.consumer("GET", "/players/me", player="shop-customer-7")).data
     assert (new["id"], new["display_name"], new["contacts"]) == ("shop-customer-7", "", [])
     assert new["auth_method"] == "AUTH_METHOD_EXTERNAL"
-    named = (
-        await stack.consumer(
-            "PUT", "/players/me", {"display_name": " Ada ", "attributes": {"tier": "gold"}}, player="shop-customer-7"
-        )
-    ).data
+    body = {"display_name": " Ada ", "attributes": {"tier": "gold"}}
+    named = (await stack.consumer("PUT", "/players/me", body, player="shop-customer-7")).data
     assert (named["display_name"], named["attributes"]) == ("Ada", {"tier": "gold"})
     moved = (await stack.consumer("PUT", "/players/me", {"locale": "pt-BR"}, player="shop-customer-7")).data
     assert (moved["display_name"], moved["locale"], moved["attributes"]) == ("Ada", "pt-BR", {"tier": "gold"})
@@ -81,11 +77,8 @@ async def test_profile_is_made_on_first_use_and_changed_in_part(stack: Stack) ->
 
 
 async def test_profile_with_a_wrong_field_is_refused(stack: Stack) -> None:
-    for field, value in {
-        "avatar_url": "javascript:alert(1)",
-        "locale": "not a locale",
-        "attributes": {"big": "x" * 20_000},
-    }.items():
+    wrong = {"avatar_url": "javascript:alert(1)", "locale": "not a locale", "attributes": {"big": "x" * 20_000}}
+    for field, value in wrong.items():
         assert fields_of(await stack.consumer("PUT", "/players/me", {field: value}, player="player_1")) == [field]
 
 

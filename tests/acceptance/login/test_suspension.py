@@ -68,9 +68,8 @@ async def stall(stack: Stack) -> AsyncIterator[Stall]:
     assert (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
 
     async def session() -> str:
-        return str(
-            (await stack.consumer("POST", f"/games/{game['id']}/start", {}, player=player_id)).data["session_id"]
-        )
+        started = (await stack.consumer("POST", f"/games/{game['id']}/start", {}, player=player_id)).data
+        return str(started["session_id"])
 
     played = {"session_id": await session(), "payload": {}}
     won = (await stack.consumer("POST", f"/games/{game['id']}/play", played, player=player_id)).data
@@ -82,9 +81,8 @@ async def stall(stack: Stack) -> AsyncIterator[Stall]:
 @pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
 async def test_suspension_refuses_every_act_until_restored(stall: Stall, kind: str) -> None:
     await stall.set(kind, "SUSPENDED")
-    refusals = {
-        name: (refused(one), one.envelope["data"].get("suspended")) for name, one in (await stall.acts()).items()
-    }
+    acts = await stall.acts()
+    refusals = {name: (refused(one), one.envelope["data"].get("suspended")) for name, one in acts.items()}
     assert refusals == dict.fromkeys(refusals, (SUSPENDED, kind))
     path = f"/games/{stall.game_id}"
     shown = (await stall.stack.consumer("GET", f"{path}/eligibility", player=stall.player_id)).data

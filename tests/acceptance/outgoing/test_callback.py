@@ -112,19 +112,12 @@ async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id
 async def test_unverified_callback_gets_one_answer_and_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
     body = b'{"status": "delivered"}'
     flipped = bytes([body[0], body[1] ^ 1]) + body[2:]
-    other = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
-    answers = [
-        await call(stack, task_id, sent=flipped),
-        await call(stack, task_id, sent=b"\xff\xfe"),
-        await call(stack, task_id, secret=other),
-        await call(stack, task_id, at=time.time() - 301),
-        await call(stack, task_id, at=time.time() + 302),
-        await call(stack, "task_unknown"),
-        *[await call(stack, task_id, token=token) for token in ("", "\xe9", token_of(stack, "task_other"))],
-        await call(stack, task_id, tenant_id="tenant_other"),
-        await call(stack, task_id, id="x" * 300),
-        await call(stack, task_id, body=" " * 20_000 + "{}"),
+    wrong: list[dict[str, Any]] = [
+        *({"sent": flipped}, {"sent": b"\xff\xfe"}, {"secret": "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"}),
+        *({"at": time.time() - 301}, {"at": time.time() + 302}, {"id": "x" * 300}, {"tenant_id": "tenant_other"}),
+        *({"body": " " * 20_000 + "{}"}, {"token": ""}, {"token": "\xe9"}, {"token": token_of(stack, "task_other")}),
     ]
+    answers = [await call(stack, "task_unknown"), *[await call(stack, task_id, **one) for one in wrong]]
     assert {(http, data["reason"]) for http, data in answers} == {(401, "SIGNATURE_INVALID")}
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
 
@@ -218,9 +211,8 @@ async def test_callback_seconds_out_of_bounds_or_of_another_channel_are_refused(
 async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stack) -> None:
     request: Any = None
     assert await CHANNEL_PROVIDERS.require("manual", "channel")(request, request) == Awaiting(seconds=0)
-    game_id = await own_world.wheel(
-        await own_world.prize(fulfillment={"channel": "webhook", "config": {"url": "http://203.0.113.7/"}})
-    )
+    fulfillment = {"channel": "webhook", "config": {"url": "http://203.0.113.7/"}}
+    game_id = await own_world.wheel(await own_world.prize(fulfillment=fulfillment))
     await own_world.round(game_id)
     # As a plugin's channel for people leaves it, or one that was changed to `manual` after the win.
     await own_world.database.execute("UPDATE tasks SET channel = 'manual', next_attempt_at = now()")

@@ -33,9 +33,8 @@ def counted(outcome: str) -> float:
 
 
 async def test_task_on_the_stream_is_delivered_signed_and_once(stack: Any, engine: Any, receiver: Receiver) -> None:
-    prize_id = await make_receiver_prize(
-        engine, stack.tenant_id, receiver.url, headers={"X-Shop": "7", "Webhook-Id": "z"}
-    )
+    headers = {"X-Shop": "7", "Webhook-Id": "z"}
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, headers=headers)
     before = counted("delivered")
     async with working(engine, "deliveries"):
         task_id = await make_task(engine, stack.tenant_id, prize_id)

@@ -82,9 +82,8 @@ async def test_each_kind_is_mailed_once_from_the_rows_alone(
     draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
     for step in ("close", "draw"):
         assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
-    await stack.database.execute(
-        "UPDATE rewards SET expires_at = now() + interval '1 day' WHERE expires_at IS NOT NULL"
-    )
+    change = "UPDATE rewards SET expires_at = now() + interval '1 day' WHERE expires_at IS NOT NULL"
+    await stack.database.execute(change)
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 8)
     # The same rows again, and a new one, by a worker that has forgotten everything.
@@ -243,10 +242,8 @@ async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, s
     assert "Bekijk je prijs" in shown["html"] and mailbox.mails == []
     sent = (await stack.admin("POST", path, {**body, "to": "Me@Example.com"})).data["sent_to"]
     assert (sent, [mail["To"] for mail in mailbox.parsed]) == ("m***@example.com", ["me@example.com"])
-    for wrong, field in (
-        ({"to": "me"}, "to"),
-        ({"template": template("WON", body={"en": "{code}"})}, "template.body.en"),
-    ):
+    unknown = template("WON", body={"en": "{code}"})
+    for wrong, field in (({"to": "me"}, "to"), ({"template": unknown}, "template.body.en")):
         assert fields_of(await stack.admin("POST", path, {**body, **wrong})) == [field]
 
 

@@ -36,12 +36,8 @@ class Service:
         self.base = receiver.url.removesuffix("/hook")
 
     async def make(self, kind: str, service: str, **config: Any) -> str:
-        body = {
-            "type": kind,
-            "events": ["x"],
-            "campaign_id": self.campaign_id,
-            "config": {"service": service, **config},
-        }
+        body = {"type": kind, "events": ["x"], "config": {"service": service, **config}}
+        body["campaign_id"] = self.campaign_id
         made = await self.stack.admin("POST", "/admin/integrations", body)
         assert made.code == "OK", made.envelope
         assert "secret" not in made.data["config"]
@@ -93,13 +89,8 @@ async def test_google_sheet_gets_a_row_with_a_cached_token(target: Service) -> N
     key = {"type": "service_account", "client_email": "bot@example.com", "private_key": PEM, "private_key_id": "k1"}
     secret = json.encode({**key, "token_uri": f"{target.base}/token"}).decode()
     columns = ["id", "occurred_at", "entry.city", "data.no", "data.list", "data.n"]
-    sheet = {
-        "spreadsheet_id": "1aBcDeFgHiJ",
-        "sheet": "Ann's",
-        "columns": columns,
-        "url": target.base,
-        "secret": secret,
-    }
+    sheet = {"spreadsheet_id": "1aBcDeFgHiJ", "sheet": "Ann's", "columns": columns}
+    sheet |= {"url": target.base, "secret": secret}
     integration_id = await target.make("spreadsheet", "google_sheets", **sheet, **ASKED)
     event_id = await target.emit(list=["a"], n=-5)
     token, row = target.receiver.all

@@ -96,11 +96,9 @@ def _paths(value: Any) -> Iterator[tuple[Any, ...]]:
 def python(path: Path, key: str) -> list[str]:
     try:
         receipt = read_receipt(path.read_bytes())
-        return (
-            ["error"]
-            if receipt is None
-            else [MARKS[ok] + text for text, ok in verify(receipt, key=VerifierKey.parse(key))]
-        )
+        if receipt is None:
+            return ["error"]
+        return [MARKS[ok] + text for text, ok in verify(receipt, key=VerifierKey.parse(key))]
     except ValueError:
         return ["error"]
 

@@ -24,11 +24,8 @@ async def earn(world: World, game_id: str, plays: int, player: str = "ann") -> N
 
 
 async def coins(world: World, player: str = "ann") -> int:
-    balance = await world.database.fetchval(
-        "SELECT balance FROM balances WHERE player_id = $1 AND scope_key = $2 AND currency = 'coin'",
-        player,
-        world.campaign_id,
-    )
+    query = "SELECT balance FROM balances WHERE player_id = $1 AND scope_key = $2 AND currency = 'coin'"
+    balance = await world.database.fetchval(query, player, world.campaign_id)
     return int(balance or 0)
 
 

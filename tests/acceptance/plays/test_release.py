@@ -50,9 +50,8 @@ async def test_notary_alone_reads_sealed_times(world: World, monkeypatch: pytest
     notary, other = [X25519PrivateKey.generate() for _ in range(2)]
     public = notary.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     settings = Settings.from_env({"NOTARY_KEY": base64.b64encode(public).decode()})
-    monkeypatch.setattr(
-        world.stack.engine, "settings", replace(world.stack.engine.settings, notary_key=settings.notary_key)
-    )
+    own = replace(world.stack.engine.settings, notary_key=settings.notary_key)
+    monkeypatch.setattr(world.stack.engine, "settings", own)
     starts = int(time.time()) - 1000
     sealed = {"kind": "SEALED", "units": 20, "starts_at": starts, "ends_at": starts + 10**6}
     prize_id = await world.prize(total=20, release=sealed)
@@ -111,9 +110,8 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
     prize_id = await world.prize(total=2, release=sealed)
     first = (await world.start(await game(world, prize_id))).data["revision_hash"]
     path = f"/admin/prizes/{prize_id}"
-    assert fields_of(await world.stack.admin("POST", f"{path}/stock", {"unlimited": True, "reason": "x"})) == [
-        "unlimited"
-    ]
+    body = {"unlimited": True, "reason": "x"}
+    assert fields_of(await world.stack.admin("POST", f"{path}/stock", body)) == ["unlimited"]
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
     await until(lambda: world.stack.admin("GET", f"/admin/revisions/{first}"), lambda it: len(it.data["openings"]) == 1)
 

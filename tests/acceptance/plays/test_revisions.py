@@ -110,10 +110,8 @@ async def test_terms_are_never_rewritten_by_the_database(world: World) -> None:
             await world.database.execute(rewrite)
     assert (await terms_of(world, started))["game_id"] == game_id
     with pytest.raises(asyncpg.CheckViolationError):
-        await world.database.execute(
-            "INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms) VALUES ('t', $1, 'g', '{}')",
-            "0" * 64,
-        )
+        change = "INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms) VALUES ('t', $1, 'g', '{}')"
+        await world.database.execute(change, "0" * 64)
 
 
 async def test_start_among_rival_changes_names_stored_terms(world: World, module_stack: Stack) -> None:
@@ -195,8 +193,7 @@ async def test_terms_are_hidden_from_players_where_odds_are(module_database_url:
             said.append((answer.http, answer.reason, answer.envelope["message"].replace(revision, "")))
         assert said[0] == said[1] and said[0][:2] == (404, "UNKNOWN_REVISION")
         assert "98765" in (await stack.admin("GET", f"/admin/revisions/{revision_hash}")).data["terms"]
-        receipt = (
-            f"/plays/{(await world.round(game_id, payload={'score': 9, 'duration_ms': 9})).data['play_id']}/receipt"
-        )
+        played = await world.round(game_id, payload={"score": 9, "duration_ms": 9})
+        receipt = f"/plays/{played.data['play_id']}/receipt"
         assert (await stack.consumer("GET", receipt, player="ann")).data["terms"] == ""
         assert "98765" in (await stack.admin("GET", f"/admin{receipt}")).data["terms"]

@@ -244,9 +244,8 @@ async def test_answers_are_masked_for_the_staff_of_another_merchant(world: World
     shop = replace(world, stack=replace(world.stack, merchant_id=merchant_id))
     hidden = await shown(shop, reward_id, "admin")
     assert [(one["label"], one["value"]) for one in hidden["answers"]] == [(one["label"], HIDDEN) for one in KEPT]
-    await world.database.execute(
-        "UPDATE campaigns SET merchant_id = $2 WHERE campaign_id = $1", world.campaign_id, merchant_id
-    )
+    change = "UPDATE campaigns SET merchant_id = $2 WHERE campaign_id = $1"
+    await world.database.execute(change, world.campaign_id, merchant_id)
     assert (await shown(shop, reward_id, "admin"))["answers"] == KEPT
 
 

@@ -133,10 +133,8 @@ async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: Wor
 
 async def test_failed_check_fires_nothing_and_the_next_one_does(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await shop.prize(total=1, low_stock_at=1)
-    statements = {
-        **thresholds._SQL,
-        "delay_next": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0",
-    }
+    failing = "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"
+    statements = {**thresholds._SQL, "delay_next": failing}
     with monkeypatch.context() as broken:
         broken.setattr(thresholds, "_SQL", statements)
         with pytest.raises(Exception, match="division by zero"):

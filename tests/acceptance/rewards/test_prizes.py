@@ -84,9 +84,8 @@ async def test_prize_that_is_sent_without_a_secret_gets_one_and_shows_it_once(st
         stored = (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"]
         assert stored == {**config, "secret_set": True}
         none = {**config, "secret": ""}
-        assert (await stack.admin("PUT", path, {"fulfillment": sends(channel, none)})).data["fulfillment"][
-            "config"
-        ] == config
+        body = {"fulfillment": sends(channel, none)}
+        assert (await stack.admin("PUT", path, body)).data["fulfillment"]["config"] == config
         assert (await stack.admin("PUT", path, {"name": "Cup"})).data["fulfillment"]["config"] == config
         again = (await stack.admin("PUT", path, {"fulfillment": sends(channel, config)})).data["fulfillment"]["config"]
         assert again["secret_once"] not in ("", shown["secret_once"])

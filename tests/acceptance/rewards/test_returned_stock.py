@@ -56,9 +56,8 @@ async def test_unit_of_a_failed_delivery_is_taken_by_a_late_one(own_world: World
     if how == "retry":
         async with delivering(stack.engine) as worker:
             await worker.sweep()
-    assert await state(stack.engine, task_id) == (
-        ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")
-    )
+    ended = ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")
+    assert await state(stack.engine, task_id) == ended
 
 
 async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_world: World, receiver: Receiver) -> None:

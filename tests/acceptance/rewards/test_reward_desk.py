@@ -144,9 +144,8 @@ async def test_failed_delivery_is_fulfilled_by_hand_and_the_players_audit_log_ha
     leased = "UPDATE tasks SET status = 'delivering', lease_owner = 'w', lease_until = now() + interval '1 minute'"
     for statement in (leased, "UPDATE rewards SET status = 'fulfilling'"):
         await world.database.execute(f"{statement} WHERE reward_id = $1", reward)
-    assert (
-        (await world.stack.admin("POST", f"/admin/rewards/{reward}/fulfill", {})).data["status"].endswith("FULFILLED")
-    )
+    ended = await world.stack.admin("POST", f"/admin/rewards/{reward}/fulfill", {})
+    assert ended.data["status"].endswith("FULFILLED")
     late = (["retry"], ["down"], [""], [1.0], [""], [1])
     rows = await world.database.fetch(
         sql.load("fulfillment")["record"], world.stack.tenant_id, [(await delivery())["id"]], ["w"], *late
@@ -220,9 +219,8 @@ async def test_bulk_key_with_another_body_is_refused(world: World) -> None:
         answer = await bulk(world.stack, act, ids, "partly")
         assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), (act, ids)
     assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == expected
-    statuses = await world.database.fetch(
-        "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])", [one, other]
-    )
+    query = "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])"
+    statuses = await world.database.fetch(query, [one, other])
     assert {row["reward_id"]: row["status"] for row in statuses} == {one: "fulfilled", other: "won"}
 
 

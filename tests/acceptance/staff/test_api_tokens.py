@@ -130,9 +130,8 @@ async def test_token_of_another_tenant_or_altered_token_opens_nothing(stack: Sta
     other = replace(stack, tenant_id=OTHER_TENANT)
     token = (await make(other))["secret"]
     campaign_id = (await make_campaign(stack))["id"]
-    answer = await stack.admin(
-        "GET", f"/admin/campaigns/{campaign_id}", roles=(), headers={**bearer(token), "X-Tenant-Id": stack.tenant_id}
-    )
+    headers = {**bearer(token), "X-Tenant-Id": stack.tenant_id}
+    answer = await stack.admin("GET", f"/admin/campaigns/{campaign_id}", roles=(), headers=headers)
     assert answer.reason == "UNKNOWN_CAMPAIGN"
     assert (await ask(stack, token)).data["tenant_id"] == OTHER_TENANT
     bare = token.partition(".")[0]

@@ -20,11 +20,8 @@ async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:
 
 
 async def entries_of(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
-    rows = await stack.database.fetch(
-        "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id",
-        tenant_id or stack.tenant_id,
-        action,
-    )
+    query = "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id"
+    rows = await stack.database.fetch(query, tenant_id or stack.tenant_id, action)
     return [dict(row) for row in rows]
 
 

@@ -261,10 +261,8 @@ async def test_unknown_tenant_of_a_header_is_refused_by_every_route(stack: Stack
     asks = [(stack.consumer, row.verb, row.path, {"headers": player}) for row, _ in consumer.served()]
     asks += [(stack.consumer, "POST", row.path, {"headers": player}) for row in (LINK, LOGOUT)]
     for row, _ in admin.served():
-        asks += [
-            (stack.admin, row.verb, f"/admin{row.path}", {"headers": one, "roles": ()})
-            for one in (staff, token | tenant)
-        ]
+        tokens = (staff, token | tenant)
+        asks += [(stack.admin, row.verb, f"/admin{row.path}", {"headers": one, "roles": ()}) for one in tokens]
     asks += [(stack.admin, "GET", path, {"headers": staff, "roles": ()}) for path in ("/admin/me", "/admin/live")]
     assert "X-Player-Id" in (await stack.consumer("GET", "/players/me")).envelope["message"]
     assert "X-Roles" in (await stack.admin("GET", "/admin/games", roles=())).envelope["message"]

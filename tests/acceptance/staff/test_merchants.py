@@ -57,13 +57,9 @@ class Shops:
 async def shops(module_database_url: str, valkey_url: str) -> AsyncIterator[Shops]:
     async with new_stack(settings_of(module_database_url, valkey_url)) as tenant:
         ann, bob = await make_merchant(tenant), await make_merchant(tenant)
-        yield Shops(
-            tenant,
-            replace(tenant, merchant_id=bob),
-            await furnish(tenant, "player_own"),
-            await furnish(tenant, "player_ann", merchant_id=ann),
-            await furnish(tenant, "player_bob", merchant_id=bob),
-        )
+        own = await furnish(tenant, "player_own")
+        others = [await furnish(tenant, f"player_{who}", merchant_id=it) for who, it in (("ann", ann), ("bob", bob))]
+        yield Shops(tenant, replace(tenant, merchant_id=bob), own, *others)
 
 
 @pytest.mark.parametrize("surface", SURFACES)

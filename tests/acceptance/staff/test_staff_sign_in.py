@@ -237,9 +237,8 @@ async def test_logout_everywhere_ends_the_subjects_tokens_until_then(stack: Stac
         assert refused(await me(stack, token)) == ENDED
     assert [(await me(stack, token)).reason for token in others[:2]] == ["", ""]
     assert (await stack.consumer("GET", "/players/me", headers=bearer(others[2]))).code == "OK"
-    await stack.database.execute(
-        "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
-    )
+    change = "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
+    await stack.database.execute(change)
     await until(lambda: me(stack, there), lambda it: it.code == "OK")
     assert refused(await me(stack, here)) == ENDED
 

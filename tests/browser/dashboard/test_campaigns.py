@@ -243,9 +243,8 @@ async def test_link_snippet_and_qr_code_lead_to_the_campaign(browser: Browser, f
     async with at_desk(browser, fair.stack, **options) as desk:
         part = desk.page.locator(PUT)
         await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
-        assert (
-            "Activate a game to get" in await part.inner_text() and "Add your site's origin" in await part.inner_text()
-        )
+        text = await part.inner_text()
+        assert "Activate a game to get" in text and "Add your site's origin" in text
         game_id = await fair.wheel(await fair.prize(), name="Harvest wheel")
         for path, link in (
             (f"/campaigns/{fair.campaign_id}", f"{base}/c/{fair.campaign_id}{query}"),

@@ -20,9 +20,8 @@ from tests.support.world import World
 pytestmark = pytest.mark.timeout(300)
 
 TOP: Final = Path(__file__).parents[3]
-ROUTES: Final = tuple(
-    re.findall(r'\{ path: "([^"]+)", needs', (TOP / "runtime" / "web" / "dashboard" / "pages.js").read_text())
-)
+PAGES: Final = TOP / "runtime" / "web" / "dashboard" / "pages.js"
+ROUTES: Final = tuple(re.findall(r'\{ path: "([^"]+)", needs', PAGES.read_text()))
 LISTS: Final = tuple(
     path for path in ROUTES if path not in ("/", "/analytics", "/tenants") and ":" not in path and path.count("/") == 1
 )

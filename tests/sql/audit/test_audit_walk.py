@@ -82,9 +82,8 @@ async def test_changed_keys_are_of_a_half_open_interval(connection: asyncpg.Conn
     for what, values in HAPPENED.items():
         for at in (9, 10, 19, 20):
             if what == "judged":
-                await connection.execute(
-                    f"INSERT INTO rewards (player_id, reward_id) VALUES ('judged{at}', 'judged{at}')"
-                )
+                change = f"INSERT INTO rewards (player_id, reward_id) VALUES ('judged{at}', 'judged{at}')"
+                await connection.execute(change)
             await connection.execute(f"INSERT INTO {values.format(f'{what}{at}', f'to_timestamp({at})')}")
     moments = await connection.fetchrow("SELECT to_timestamp(10), to_timestamp(20)")
     changed = {tuple(row) for row in await ask(connection, "conservation.changed", *moments)}

@@ -87,9 +87,7 @@ async def test_root_over_several_tiles_is_the_tree_s(connection: asyncpg.Connect
         " SELECT n, 'mark', n, '1' FROM generate_series(0, $1) AS n",
         max(sizes) - 1,
     )
-    await connection.executemany(
-        "INSERT INTO log_nodes (level, number, hash) VALUES ($1, $2, $3)",
-        [(node.level, node.number, held) for node, held in nodes],
-    )
+    change = "INSERT INTO log_nodes (level, number, hash) VALUES ($1, $2, $3)"
+    await connection.executemany(change, [(node.level, node.number, held) for node, held in nodes])
     for size, root in roots.items():
         assert await connection.fetchval("SELECT log_root('t', $1)", size) == root, size

@@ -107,9 +107,8 @@ async def test_backfilled_result_of_a_draw_is_once_of_a_player_and_its_guests(co
 
 
 async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(connection: asyncpg.Connection) -> None:
-    await connection.execute(
-        "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'guest', 'ann'), ('t', 'bob', 'eve')"
-    )
+    change = "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'guest', 'ann'), ('t', 'bob', 'eve')"
+    await connection.execute(change)
     await connection.execute(
         "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reward_id) VALUES"
         " ('t', 'b', 1, 'guest', 1, now(), 'b'), ('t', 'd', 1, 'bob', 1, now(), 'd')"

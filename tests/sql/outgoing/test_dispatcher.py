@@ -184,9 +184,8 @@ async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None
 async def test_missing_event_goes_to_integrations_that_listened_then(receivers: Receivers) -> None:
     for name, ago in (("early", 60), ("late", 10)):
         await receivers.listens(name, ago=ago)
-    heard = await receivers.database.fetchval(
-        "SELECT extract(epoch FROM active_since)::float8 FROM integrations WHERE integration_id = 'late'"
-    )
+    query = "SELECT extract(epoch FROM active_since)::float8 FROM integrations WHERE integration_id = 'late'"
+    heard = await receivers.database.fetchval(query)
     await receivers.dispatcher.dispatch_missing(
         TENANT, [PastEvent(receivers.event(), heard - 0.001), PastEvent(receivers.event("e2"), heard)]
     )

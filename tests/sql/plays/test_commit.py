@@ -263,9 +263,8 @@ async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -
         a_reward("fulfilled")._replace(status="fulfilled"),
     ]
     await commit(database, changes)
-    rows = await database.fetch(
-        "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"
-    )
+    query = "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"
+    rows = await database.fetch(query)
     found = {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in rows}
     assert found == {"won": (None, None), "of_three_days": (None, timedelta(days=3)), "fulfilled": (timedelta(0), None)}
 

@@ -118,11 +118,8 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
         assert row["ciphertext"] == shown.get(name), name
         assert row["key_id"] == ("key" if name in shown else None), name
     codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id <= 'code_4'")
-    assert {(row["code_id"], row["reward_id"]) for row in codes} >= {
-        ("code_1", first),
-        ("code_2", second),
-        ("code_3", "has_a_code"),
-    }
+    given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code")}
+    assert {(row["code_id"], row["reward_id"]) for row in codes} >= given
     changed = await beside.changed(database)
     assert changed == {}
 

@@ -20,24 +20,16 @@ async def crowded(fair: World) -> str:
     cup = await fair.prize(name=EVIL, codes=[CODE])
     mug = await fair.prize(name="Fair mug", fulfillment=on_claim, expires_after_days=30)
     wide = await fair.prize(name=LONG, fulfillment=on_claim)
+    gold = await fair.prize(name="Golden pumpkin", total=1)
+    steps = [(EVIL, "maple", 2, cup), ("A bunch", "maple", 4, mug), (f"The {LONG}'s album", "oak", 900, wide)]
     rungs = [
         {"id": f"r{n}", "name": name, "currency": currency, "threshold": threshold, "prize_id": prize_id}
-        for n, (name, currency, threshold, prize_id) in enumerate(
-            [
-                (EVIL, "maple", 2, cup),
-                ("A bunch", "maple", 4, mug),
-                (f"The {LONG}'s album", "oak", 900, wide),
-                ("Gold", "maple", 50, await fair.prize(name="Golden pumpkin", total=1)),
-            ]
-        )
+        for n, (name, currency, threshold, prize_id) in enumerate([*steps, ("Gold", "maple", 50, gold)])
     ]
-    items = [("maple", 0.9, 2), ("oak", 0.1, 1)]
-    config = {
-        "items": [
-            {"item": item, "weight": weight, "quantity": quantity, "slot_index": nth}
-            for nth, (item, weight, quantity) in enumerate(items)
-        ]
-    }
+    items = [
+        {"item": item, "weight": weight, "quantity": quantity, "slot_index": nth}
+        for nth, (item, weight, quantity) in enumerate([("maple", 0.9, 2), ("oak", 0.1, 1)])
+    ]
     ui = {
         "theme": {"primary": "#c2410c", "accent": "#facc15"},
         "background": {"color": "#fff7ed", "emoji": "🍂"},
@@ -45,7 +37,7 @@ async def crowded(fair: World) -> str:
         "prizes": [{"prize_id": one, "emoji": emoji} for one, emoji in ((cup, "🍺"), (mug, "☕"), (wide, "🧢"))],
     }
     milestones, rules = block(*rungs, auto_grant=False), {"max_plays_per_day": 12}
-    game_id = await fair.game(COLLECTION, config, access="public", ui=ui, milestones=milestones, rules=rules)
+    game_id = await fair.game(COLLECTION, {"items": items}, access="public", ui=ui, milestones=milestones, rules=rules)
     quest = {"type": "daily", "name": EVIL, "description": EVIL}
     await open_quest(fair.stack, fair.campaign_id, **quest)
     await open_quest(fair.stack, fair.campaign_id, name="Bring a friend", end_date=4_000_000_000)

@@ -42,11 +42,8 @@ async def furnish(fair: World) -> dict[str, str]:
 
     board = {"metric": "plays", "mode": "sum", "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}], **text}
     board_id = await made("leaderboards", board)
-    raffle = {
-        "tickets": {"entries": True},
-        "prizes": [{"prize_id": prize, "count": 1}],
-        "randomness": {"kind": "INTERNAL"},
-    }
+    raffle = {"tickets": {"entries": True}, "prizes": [{"prize_id": prize, "count": 1}]}
+    raffle["randomness"] = {"kind": "INTERNAL"}
     draw_id = await made("draws", {**raffle, **text})
     await made("quests", {"description": EVIL, "turns": 1, "type": "one_time", **text})
     hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://shop.example/hooks"}}

@@ -25,10 +25,8 @@ async def shown_and_stored(fair: World, visit: Visit, game_id: str) -> tuple[dic
         *(tenant_id, play["id"]),
     )
     assert row is not None
-    stored = await fair.database.fetch(
-        "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2",
-        *(tenant_id, play["id"]),
-    )
+    query = "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2"
+    stored = await fair.database.fetch(query, tenant_id, play["id"])
     entries = await fair.database.fetch(
         "SELECT currency, sum(amount)::int FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 GROUP BY 1",
         *(tenant_id, row["player_id"]),

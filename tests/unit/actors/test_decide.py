@@ -48,9 +48,8 @@ def test_play_wins_what_the_rule_decides_and_leaves_the_state_as_it_was() -> Non
     reply, row = decided.reply, decided.effects.play
     assert row is not None and reply.play_id == row.play_id == opened.play_id
     assert [(won.prize_id, won.quantity) for won in reply.rewards] == [("mug", 1)] and reply.next is None
-    assert (row.player_id, row.session_id, row.client_seed, row.wins, row.points) == (
-        *("ann", opened.token, "clover", 1, 0),
-    )
+    expected = ("ann", opened.token, "clover", 1, 0)
+    assert (row.player_id, row.session_id, row.client_seed, row.wins, row.points) == expected
     changes = recorded(state, decided.effects)
     assert changes.plays == [row] and [reward.play_id for reward in changes.rewards] == [row.play_id]
     assert (state.players["ann"].plays, state.players["ann"].prizes) == (4, {"mug": 2})

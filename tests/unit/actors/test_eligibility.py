@@ -62,11 +62,8 @@ def test_play_is_refused_by_a_reached_cap(terms: dict[str, Any], at: dict[str, A
     with pytest.raises(Fault) as refused:
         eligibility.admit(state, ann(**at))
     assert refused.value.reason == expected
-    facts = {
-        "CAP_USER": {"limit": 5, "resets_at": 0},
-        "CAP_DAY": {"limit": 2, "resets_at": 99},
-        "NO_TURNS": {"resets_at": 0},
-    }
+    facts = {"CAP_USER": {"limit": 5, "resets_at": 0}, "CAP_DAY": {"limit": 2, "resets_at": 99}}
+    facts["NO_TURNS"] = {"resets_at": 0}
     assert refused.value.facts == facts.get(expected, refused.value.facts)
     used = {"CAP_USER": f"{at.get('plays')} of 5 plays used", "CAP_DAY": "2 of 2 plays used today"}
     assert used.get(expected, refused.value.message) == refused.value.message

@@ -12,15 +12,8 @@ from runtime.errors import Fault
 from runtime.http.admission.idempotency import idempotency_key
 from runtime.wire.codec import decode
 
-PLAY = m.PlayRequest(
-    scope=m.Scope(tenant_id="tenant_a"),
-    id="game_1",
-    player_id="ann",
-    session_id="sess_1",
-    payload={"score": 5},
-    client_seed="seed",
-    idempotency_key="k1",
-)
+SCOPE, SESSION = m.Scope(tenant_id="tenant_a"), {"player_id": "ann", "session_id": "sess_1", "client_seed": "seed"}
+PLAY = m.PlayRequest(scope=SCOPE, id="game_1", payload={"score": 5}, idempotency_key="k1", **SESSION)
 
 KINDS = [m.PlayRequest, m.RedeemRequest, m.ClaimRewardRequest, m.CompleteQuestRequest, m.AdjustBalanceRequest]
 

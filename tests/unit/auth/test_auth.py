@@ -62,9 +62,8 @@ async def test_token_made_for_too_long_is_refused(seconds: int, login: str, take
 
 @pytest.mark.parametrize("sid", [7, [], {}, None, False])
 async def test_login_that_is_no_text_is_none(sid: Any) -> None:
-    assert await reason_of(own_tokens(), jwt.encode({**claims(), "sid": sid}, SECRET, algorithm="HS256")) == (
-        "TOKEN_INVALID"
-    )
+    token = jwt.encode({**claims(), "sid": sid}, SECRET, algorithm="HS256")
+    assert await reason_of(own_tokens(), token) == "TOKEN_INVALID"
 
 
 async def test_token_is_its_own_sign_in_unless_it_continues_one() -> None:
@@ -143,9 +142,8 @@ class TestRotation:
 class TestAnotherIssuer:
     async def read(self, issuer: Issuer, said: dict[str, Any], **options: Any) -> Identity:
         tokens = own_tokens(external=another(issuer.url, "https://id.example", "them", **options))
-        token = jwt.encode(
-            claims(iss="https://id.example", aud="them", **said), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"}
-        )
+        iss = "https://id.example"
+        token = jwt.encode(claims(iss=iss, aud="them", **said), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
         try:
             return await tokens.verify(token)
         finally:

@@ -80,9 +80,8 @@ def test_fingerprint_from_before_a_rotation_is_found_after_it() -> None:
 
 def test_configs_secrets_are_sealed_once_and_never_shown() -> None:
     vault = Vault([NEW])
-    stored = vault.seal_config(
-        {"url": "https://a.example", "secret": "the one now", "previous_secret": "the one before"}, "x"
-    )
+    config = {"url": "https://a.example", "secret": "the one now", "previous_secret": "the one before"}
+    stored = vault.seal_config(config, "x")
     assert "the one" not in str(stored) and stored["url"] == "https://a.example"
     assert vault.secrets_of(stored, "x") == ["the one now", "the one before"]
     assert shown_config(stored) == {"url": "https://a.example", "secret_set": True}

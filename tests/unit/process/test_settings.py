@@ -221,9 +221,8 @@ def test_table_describes_every_setting() -> None:
 
 
 def test_command_line_names_every_wrong_setting() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "runtime", "all"], env={"CORE_PORT": "x"}, capture_output=True, text=True
-    )
+    wrong = {"CORE_PORT": "x"}
+    done = subprocess.run([sys.executable, "-m", "runtime", "all"], env=wrong, capture_output=True, text=True)
     assert done.returncode == 2
     assert "CORE_PORT: must be a whole number" in done.stderr
     assert "DATABASE_URL: must be set" in done.stderr

@@ -23,9 +23,8 @@ def test_block_has_a_name_a_description_and_a_statement() -> None:
     take_stock = sql.parse("play", TWO)["take_stock"]
     assert take_stock.name == "play.take_stock"
     assert take_stock.doc == "Takes n of a prize.\nNo row: sold out."
-    assert take_stock.text == (
-        "-- play.take_stock\nupdate prize\n-- an inner comment stays\nset remaining = remaining - $1"
-    )
+    text = "-- play.take_stock\nupdate prize\n-- an inner comment stays\nset remaining = remaining - $1"
+    assert take_stock.text == text
     assert sql.parse("play", TWO)["give_back"].doc == "", "it may be left out"
 
 

@@ -59,18 +59,10 @@ class Stage:
         self.mode.write_text(mode)
 
     def supervisor(self, *ports: Port) -> Supervisor:
-        return Supervisor(
-            [str(self.python), "-c", PROGRAM],
-            [
-                Port("SHARED_PORT", "127.0.0.1", free_port()),
-                Port("OWN_PORT", "127.0.0.1", self.base, each=True),
-                *ports,
-            ],
-            2,
-            environment={**os.environ, "MODE": str(self.mode), "LOG": str(self.log)},
-            environment_of_others={"OTHER": "yes"},
-            drain_seconds=1,
-        )
+        shared, own = Port("SHARED_PORT", "127.0.0.1", free_port()), Port("OWN_PORT", "127.0.0.1", self.base, each=True)
+        environment = {**os.environ, "MODE": str(self.mode), "LOG": str(self.log)}
+        more = {"environment": environment, "environment_of_others": {"OTHER": "yes"}, "drain_seconds": 1}
+        return Supervisor([str(self.python), "-c", PROGRAM], [shared, own, *ports], 2, **more)
 
     def started(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []

@@ -78,10 +78,8 @@ def test_client_seed_that_cannot_be_stored_is_refused(client_seed: str) -> None:
 
 def selected(value: str, tickets: list[int]) -> list[int]:
     """The holders in the order of their ranks, until every ticket has won."""
-    selection, starts = (
-        Selection("draw_1", "root", value, sum(tickets)),
-        [sum(tickets[:i]) for i in range(len(tickets))],
-    )
+    selection = Selection("draw_1", "root", value, sum(tickets))
+    starts = [sum(tickets[:i]) for i in range(len(tickets))]
     order = []
     while selection.left:
         ticket = selection.pick()

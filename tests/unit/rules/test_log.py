@@ -114,18 +114,9 @@ def test_tile_has_one_path() -> None:
     assert Tile(0, 3, entries=True).path == "tile/entries/003"
     for tile in (Tile(1, 1_234_067, 7), Tile(0, 0), Tile(0, 256_000, 255, entries=True)):
         assert tiles.parse_tile(tile.path.removeprefix("tile/")) == tile
-    for wrong in (
-        "00/000",
-        "8/000",
-        "0/1",
-        "0/x000/001",
-        "0/000.p/0",
-        "0/000.p/256",
-        "0/000/",
-        "entries/-01",
-        "0/0\u06610",
-    ):
-        assert tiles.parse_tile(wrong) is None
+    wrong = ("0/000.p/0", "0/000.p/256", "0/000/", "entries/-01", "0/0\u06610")
+    for path in ("00/000", "8/000", "0/1", "0/x000/001", *wrong):
+        assert tiles.parse_tile(path) is None
 
 
 def test_note_is_that_of_the_specification() -> None:
@@ -169,12 +160,8 @@ def test_entries_survive_a_bundle() -> None:
 
 async def test_witness_survives_a_hostile_log() -> None:
     """Whatever the operator logs, each entry is named, on one line."""
-    held = [
-        b"[]",
-        b'{"kind":"mark","id":"x\\n"}',
-        b'{"kind":"play","id":7}',
-        b'{"at":null,"kind":"p","id":"\\u001b[2J"}',
-    ]
+    held = [b"[]", b'{"kind":"mark","id":"x\\n"}', b'{"kind":"play","id":7}']
+    held.append(b'{"at":null,"kind":"p","id":"\\u001b[2J"}')
     grown, key = MerkleTree(), notes.SigningKey("o", b"secret")
     for entry in held:
         grown.add(entry)

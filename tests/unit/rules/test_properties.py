@@ -54,13 +54,9 @@ def _games(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         items = [{"item": f"item_{i}", "weight": w, "quantity": i + 1, "slot_index": i} for i, w in enumerate(weights)]
         return handler, {"items": items}
     frequencies = draw(st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
+    ids, most = st.sampled_from(["", *PRIZE_IDS]), st.integers(0, 9)
     drops = [
-        {
-            "type": f"type_{i}",
-            "prize_id": draw(st.sampled_from(["", *PRIZE_IDS])),
-            "frequency": frequency,
-            "max_catchable": draw(st.integers(0, 9)),
-        }
+        {"type": f"type_{i}", "prize_id": draw(ids), "frequency": frequency, "max_catchable": draw(most)}
         for i, frequency in enumerate(frequencies)
     ]
     return handler, {"drops": drops, "total_items": draw(st.integers(1, 40)), "interval_ms": 100}

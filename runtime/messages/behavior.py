@@ -385,7 +385,7 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
     "EntryForm": {"fields": 30, "consents": 20},
     "WithdrawConsentsRequest": {"consents": 20},
     "Draw": {"prizes": 100},
-    "SetDrawTicketsRequest": {"holders": 5000},
+    "SetDrawTicketsRequest": {"holders": 3000},
     "WithdrawPackCodesRequest": {"codes": 1000},
 }
 

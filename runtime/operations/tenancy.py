@@ -224,6 +224,8 @@ def _check_sender(checks: Checks, sender: m.TenantSender) -> None:
                 normalized(m.ContactType.EMAIL, address, field=name)
         except Fault:
             checks.problem(f"sender.{name}", "must be an e-mail address")
+        if not getattr(sender, name).isascii():
+            checks.problem(f"sender.{name}", "must be in ASCII; write an international domain as xn--...")
     try:
         smtp_url(sender.smtp_url)
     except ValueError as error:

@@ -21,7 +21,7 @@ from runtime.commands.progress import progress
 
 app = app_of("draws")
 
-PART: Final = 5_000
+PART: Final = 3_000
 """Players per request."""
 
 
@@ -29,7 +29,7 @@ PART: Final = 5_000
 async def set_tickets(draw: str, file: Path, /, *, connection: Connection = DEFAULTS) -> None:
     """Set the tickets of players in the list of an open draw whose tickets are imported. 0 removes a player.
 
-    The list is sent in parts of 5,000 players. If it stops midway, run it again: the same file has the same effect.
+    The list is sent in parts of 3,000 players. If it stops midway, run it again: the same file has the same effect.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
     checks = _checked(campaign)
     await check_merchant(connection, checks, request, campaign.merchant_id)
     campaign_id = ids.make("camp")
-    await _claim(connection, checks, scope.tenant_id, campaign_id, [], campaign)
+    await _claim(connection, checks, request, campaign_id, [], campaign)
     checks.raise_found()
     row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
     assert row is not None
@@ -129,7 +129,7 @@ async def alter(
         if not campaign.merchant_id and merchant_of(request):
             raise forbidden("campaign", request.id)
         await _check_merchants_wallet(connection, checks, tenant_id, campaign)
-    await _claim(connection, checks, tenant_id, request.id, before["hosts"], campaign)
+    await _claim(connection, checks, request, request.id, before["hosts"], campaign)
     checks.raise_found()
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)
     if row is None:
@@ -148,14 +148,18 @@ async def alter(
 async def _claim(
     connection: asyncpg.Connection,
     checks: Checks,
-    tenant_id: str,
+    request: Scoped,
     campaign_id: str,
     before: Sequence[str],
     campaign: m.Campaign,
 ) -> None:
     """Claims the campaign's hosts, if they differ from those of `before` and all fields are valid."""
-    if not checks.found and campaign.hosts != before:
-        await hosts.claim(connection, checks, tenant_id, campaign_id, campaign.hosts)
+    if checks.found or campaign.hosts == before:
+        return
+    if merchant_of(request):
+        checks.problem("hosts", "can only be changed by the tenant's own staff: hosts belong to no merchant")
+        return
+    await hosts.claim(connection, checks, tenant_of(request), campaign_id, campaign.hosts)
 
 
 def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:

@@ -18,14 +18,14 @@ from runtime.wire.scope import PLAYER_ID_CHARACTERS_MAX, tenant_of
 
 _SQL: Final = sql.load("draws")
 
-HOLDERS_MAX: Final = 5_000
-"""Players in one request; the command line sends several."""
+HOLDERS_MAX: Final = 3_000
+"""Players in one request, whose body has at most 10,000 fields; the command line sends several."""
 
 TICKETS_MAX: Final = 10**12
 
 
 async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> m.SetDrawTicketsReply:
-    """Sets the tickets of up to 5,000 players; 0 removes a player. Other players keep theirs, so it can be repeated.
+    """Sets the tickets of up to 3,000 players; 0 removes a player. Other players keep theirs, so it can be repeated.
 
     The audit log records the SHA-256 of the lines "<player> <tickets>". FAILED_PRECONDITION ILLEGAL_TRANSITION once the
     tickets are frozen; NOT_IMPORTED if the draw's tickets come from elsewhere.

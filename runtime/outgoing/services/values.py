@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
 
 _PATH: Final = re.compile(

@@ -1,11 +1,13 @@
 """A campaign's page under its brand's host name: of one tenant and one campaign; and its trackers."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.http.admission import origins
+from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
@@ -50,6 +52,8 @@ async def test_host_shows_the_page_of_its_campaign_alone(stack: Stack) -> None:
     copy = (await stack.admin("POST", f"/admin/campaigns/{campaign_id}/duplicate", {"name": "Copy"})).data
     assert copy["hosts"] == []
     assert (await claim(stack, campaign_id)).data["hosts"] == []
+    shop = replace(stack, merchant_id=await make_merchant(stack))
+    assert fields_of(await claim(shop, (await make_campaign(shop))["id"], host)) == ["hosts"], "it is the tenant's"
     assert (await claim(stack, other["id"], host)).code == "OK"
     await until(lambda: shows(stack, host, "Other"))
     await allow(stack)

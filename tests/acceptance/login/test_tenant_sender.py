@@ -64,6 +64,7 @@ async def test_mail_servers_url_is_sealed_and_rotated(stack: Stack) -> None:
 async def test_wrong_sender_is_refused_at_its_field(stack: Stack) -> None:
     fair = {"address": "a@b.example"}
     changes = [({"address": ""}, "address"), ({"address": "x"}, "address"), ({"reply_to": "x"}, "reply_to")]
+    changes.append(({"address": "a@fär.example"}, "address"))
     for change, field in [*changes, ({"smtp_url": "https://mail.example"}, "smtp_url")]:
         assert fields_of(await put(stack, {"name": "Fair", **fair, **change})) == [f"sender.{field}"]
     refused = await stack.admin("PUT", f"/admin/tenants/{stack.tenant_id}", {"sender": fair}, roles=("admin",))

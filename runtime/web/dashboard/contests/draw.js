@@ -19,7 +19,7 @@ import { useCampaigns } from "./choosing.js";
 import { DrawForm } from "./draws.js";
 
 const PATH = "/admin/draws/{id}";
-const PART = 5000;
+const PART = 3000;
 const REASON = { type: "string", format: "lines", minLength: 1, maxLength: 500 };
 
 /** @param {{id: string}} props */

@@ -80,8 +80,8 @@ def mount(app: web.Application, edge: Edge) -> None:
     app.on_shutdown.append(live_feed.close)
     add("GET", LIVE, OWN["WatchLive"], live_feed.answer)
     log_scope = _log_scope(edge)
-    add("GET", LOG + log_tiles.CHECKPOINT, STAFF, log_tiles.checkpoint_handler(edge, log_scope))
-    add("GET", LOG + log_tiles.TILE, STAFF, log_tiles.tile_handler(edge, log_scope, entries=True))
+    add("GET", LOG + log_tiles.CHECKPOINT, STAFF, log_tiles.checkpoint_handler(edge, log_scope, staff=True))
+    add("GET", LOG + log_tiles.TILE, STAFF, log_tiles.tile_handler(edge, log_scope, staff=True))
     add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
     add("POST", LOG_OUT, STAFF_OR_PLATFORM, staff.log_out)
 

@@ -61,8 +61,8 @@ def mount(app: web.Application, edge: Edge) -> None:
         app.router.add_route(operation.verb, API + operation.path, kind(edge, operation, consumer).serve)
     app.router.add_get(DRAW_FILE, draw_file.handler(edge))
     scope = log_tiles.of_tenant(edge)
-    app.router.add_get(LOG + log_tiles.CHECKPOINT, log_tiles.checkpoint_handler(edge, scope))
-    app.router.add_get(LOG + log_tiles.TILE, log_tiles.tile_handler(edge, scope, entries=False))
+    app.router.add_get(LOG + log_tiles.CHECKPOINT, log_tiles.checkpoint_handler(edge, scope, staff=False))
+    app.router.add_get(LOG + log_tiles.TILE, log_tiles.tile_handler(edge, scope, staff=False))
 
 
 def withheld(edge: Edge, consumer: Consumer) -> bool:

@@ -5,7 +5,8 @@
     GET /admin/log/checkpoint, /admin/log/tile/...           the same for staff
     GET /admin/log/tile/entries/{N}[.p/{W}]  an entry bundle; for staff
 
-A tile never changes, so caches may keep it. Entry bundles are made of the rows as they are now.
+A tile never changes, so caches may keep a public one. The URLs for staff do not name the tenant, so a cache would serve
+one tenant's tile to another: no cache may keep those. Entry bundles are made of the rows as they are now.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from runtime.wire import codec
 CHECKPOINT: Final = "/checkpoint"
 TILE: Final = "/tile/{path:.+}"
 
-SECONDS: Final = 5
+PUBLIC: Final = "public, max-age=5"
 """How long a cache may keep a checkpoint."""
+
+NO_STORE: Final = "no-store"
 
 Scoped = Callable[[web.Request], Awaitable[m.Scope]]
 
@@ -45,8 +48,8 @@ def of_tenant(edge: Edge) -> Scoped:
     return scope
 
 
-def checkpoint_handler(edge: Edge, scope: Scoped) -> Handler:
-    """The handler of checkpoints. NOT_FOUND UNKNOWN_LOG before the first."""
+def checkpoint_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
+    """The handler of checkpoints. staff: on the admin edge. NOT_FOUND UNKNOWN_LOG before the first."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         owner = await scope(request)
@@ -54,18 +57,18 @@ def checkpoint_handler(edge: Edge, scope: Scoped) -> Handler:
         reply: m.ReadLogCheckpointReply = await edge.caller.call(READ_LOG_CHECKPOINT, message)
         if not reply.note:
             raise unknown("log", owner.tenant_id)
-        return _response(reply.note.encode(), "text/plain; charset=utf-8", f"public, max-age={SECONDS}")
+        return _response(reply.note.encode(), "text/plain; charset=utf-8", NO_STORE if staff else PUBLIC)
 
     return answer
 
 
-def tile_handler(edge: Edge, scope: Scoped, *, entries: bool) -> Handler:
-    """The handler of tiles. entries: and of entry bundles. NOT_FOUND UNKNOWN_TILE beyond the end of the log."""
+def tile_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
+    """The handler of tiles. staff: on the admin edge, also bundles. NOT_FOUND UNKNOWN_TILE beyond the log's end."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         path = codec.path_text("path", request.match_info["path"])
         tile = parse_tile(path)
-        if tile is None or (tile.entries and not entries):
+        if tile is None or (tile.entries and not staff):
             raise unknown("tile", path)
         owner = await scope(request)
         if tile.entries and owner.merchant_id:
@@ -75,8 +78,7 @@ def tile_handler(edge: Edge, scope: Scoped, *, entries: bool) -> Handler:
         reply: m.ReadLogTileReply = await edge.caller.call(operation, message)
         if not reply.content:
             raise unknown("tile", path)
-        caching = "no-store" if tile.entries else FOREVER
-        return _response(base64.b64decode(reply.content), "application/octet-stream", caching)
+        return _response(base64.b64decode(reply.content), "application/octet-stream", NO_STORE if staff else FOREVER)
 
     return answer
 

@@ -85,13 +85,24 @@ async def test_public_log_has_no_entries(world: World) -> None:
     stack = world.stack
     await append(stack)
     base = f"{stack.process.consumer_url}/api/v1/log/{stack.tenant_id}"
+    staff = f"{stack.process.admin_url}/api/v1/admin/log"
+    token = {"Authorization": f"Bearer {stack.token('staff', ('designer',))}"}
     async with stack.http.get(f"{base}/checkpoint") as answer:
         size = int((await answer.text()).split("\n")[1])
-    found = {"tile/0/000": 404, f"tile/0/000.p/{size}": 200, "tile/entries/000.p/1": 404, "tile/0": 404}
-    for path, http in found.items():
-        async with stack.http.get(f"{base}/{path}") as answer:
-            assert answer.status == http, path
-            assert http != 200 or len(await answer.read()) == 32 * size
+    answers = (
+        (f"{base}/checkpoint", 200, "public, max-age=5"),
+        (f"{base}/tile/0/000", 404, "no-store"),
+        (f"{base}/tile/0/000.p/{size}", 200, "public, max-age=31536000, immutable"),
+        (f"{base}/tile/entries/000.p/1", 404, "no-store"),
+        (f"{base}/tile/0", 404, "no-store"),
+        (f"{staff}/checkpoint", 200, "no-store"),
+        (f"{staff}/tile/0/000.p/{size}", 200, "no-store"),
+        (f"{staff}/tile/entries/000.p/{size}", 200, "no-store"),
+    )
+    for url, http, caching in answers:
+        async with stack.http.get(url, headers=token if url.startswith(staff) else {}) as answer:
+            assert (answer.status, answer.headers["Cache-Control"]) == (http, caching), url
+            assert http != 200 or "/0/" not in url or len(await answer.read()) == 32 * size
 
 
 CHANGES: Final = (

@@ -1870,6 +1870,11 @@ CREATE FUNCTION log_facts(t promised_terms) RETURNS jsonb LANGUAGE sql STABLE RE
     'kind', 'terms', 'id', t.revision_hash, 'game_id', t.game_id, 'at', unix_micro(t.created_at));
 CREATE FUNCTION log_facts(p plays) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
     'kind', 'play', 'id', p.play_id, 'game_id', p.game_id, 'revision', p.revision, 'session', hex_sha256(p.session_id),
+    -- Its session has only half of the hash. Terms are stored before the start, so the fact never changes.
+    'revision_hash', coalesce((
+        SELECT min(t.revision_hash) FROM promised_terms AS t
+        WHERE t.tenant_id = p.tenant_id AND t.game_id = p.game_id
+          AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'), ''),
     'seed', encode(p.seed, 'hex'), 'outcome', hex_sha256(p.outcome::text), 'score', p.score, 'wins', p.wins,
     'points', p.points, 'at', unix_micro(p.played_at));
 CREATE FUNCTION log_facts(r rewards) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(

@@ -179,9 +179,9 @@ async function isSigned(note, key) {
 /** Whether the log's entry has the facts of the receipt. */
 async function isOf(receipt, { entry, salt, payload, outcome }) {
   const [facts, stored] = [parse(entry), parse(outcome)];
-  const { play_id: id, game_id, revision, seed, client_seed: clientSeed, played_at: playedAt } = receipt;
+  const { play_id: id, game_id, revision, revision_hash, seed, client_seed: clientSeed, played_at: playedAt } = receipt;
   const hashes = { session: await hashText(receipt.session_id), outcome: await hashText(outcome) };
-  const own = { kind: "play", id, game_id, revision, seed, score: receipt.outcome.score, ...hashes };
+  const own = { kind: "play", id, game_id, revision, revision_hash, seed, score: receipt.outcome.score, ...hashes };
   const sent = hex(await digest(unhex(salt), await digest(utf8.encode(clientSeed)), await digest(utf8.encode(payload))));
   if (!receipt.erased && facts.sent !== (clientSeed || payload !== "{}" ? sent : undefined)) return false;
   if (Math.floor(facts.at / 1e6) !== playedAt || !Object.keys(own).every((name) => facts[name] === own[name])) return false;

@@ -159,7 +159,7 @@ class _Check:
     def _is_logged(self, play: dict[str, Any], score: int) -> bool:
         """Whether the play's entry has its facts, and is the leaf of its index."""
         facts = read_object(play["entry"], "an entry of the log")
-        own = {name: play[name] for name in ("id", "game_id", "revision", "seed")}
+        own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
         own |= {"kind": "play", "score": score, "outcome": hashlib.sha256(play["outcome"].encode()).hexdigest()}
         with self.leaves.open("rb") as file:
             file.seek(play["leaf_index"] * HASH_BYTES)

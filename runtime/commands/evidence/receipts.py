@@ -139,7 +139,7 @@ def _is_entry(receipt: Mapping[str, Any], log: Mapping[str, Any]) -> bool:
     """Whether the entry has the facts of the receipt (runtime/rules/log/entries.py)."""
     facts = read_object(log["entry"], "an entry of the log")
     payload, outcome = log["payload"], read_object(log["outcome"], "the stored outcome of a play")
-    own = {name: receipt[name] for name in ("game_id", "revision", "seed")}
+    own = {name: receipt[name] for name in ("game_id", "revision", "revision_hash", "seed")}
     own |= {"kind": "play", "id": receipt["play_id"], "score": receipt["outcome"]["score"]}
     own |= {"session": _sha256(receipt["session_id"]), "outcome": _sha256(log["outcome"])}
     sent: str | None = commit_sent(bytes.fromhex(log["salt"]), receipt["client_seed"], payload)

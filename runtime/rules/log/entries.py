@@ -6,16 +6,17 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 | kind | facts |
 |---|---|
 | terms | id (the revision_hash), game_id, at |
-| play | id, game_id, revision, session, outcome (SHA-256 of id and JSON), seed (hex), score, wins, points, at, sent |
+| play | id, game_id, revision, revision_hash, session, outcome, seed (hex), score, wins, points, at, sent |
 | reward | id, prize_id, campaign_id, game_id, play_id, milestone_id, name, type, value (text), quantity, at |
 | draw | id, campaign_id, tickets_root, ticket_count, value, result_hash, at |
 | adjustment | id, scope_key, currency, amount, reference_id, at |
 | audit | id, action, row (SHA-256 of the audit entry's columns), at |
 | mark | id: every row from before this time is in the log by now, except later ones that are back-dated |
 
-`at` is the row's time in microseconds since 1970. No entry has a player's id or contact: a merge changes the owner of a
-play, and an erasure must not leave them here. What a player sent with a play (client seed and payload) is only in
-`sent`, a salted hash; an erasure deletes the salt. A play without either has no `sent`.
+`at` is the row's time in microseconds since 1970; `session` and `outcome` are SHA-256 of the stored texts. No entry has
+a player's id or contact: a merge changes the owner of a play, and an erasure must not leave them here. What a player
+sent with a play (client seed and payload) is only in `sent`, a salted hash; an erasure deletes the salt. A play without
+either has no `sent`.
 """
 
 from __future__ import annotations

@@ -84,11 +84,21 @@ def scarce(lines: list[dict[str, Any]]) -> None:
     mug["stock"]["total"] = move["total_after"] = 1
 
 
+def other_terms(lines: list[dict[str, Any]]) -> None:
+    """Terms with another hash, which the plays that they decided name in its place."""
+    line = next(line for line in lines if "terms" in line)
+    old, new = (hashlib.sha256(text.encode()).hexdigest() for text in (line["terms"], line["terms"] + " "))
+    line["terms"] += " "
+    for play in (one["play"] for one in lines if one.get("play", {}).get("revision_hash") == old):
+        play.update(revision_hash=new, session=play["session"].replace(old[:32], new[:32]))
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
     "client seed": lambda lines: first(lines, "play").update(client_seed="t"),
     "terms": lambda lines: lines.remove({"terms": first(lines, "terms")}),
+    "other terms": other_terms,
     "time": lambda lines: first(lines, "play").update(played_at=1),
     "leaf": lambda lines: first(lines, "play").update(leaf_index=0),
     "checkpoint": lambda lines: lines.remove({"leaves": first(lines, "leaves")}),

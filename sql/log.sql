@@ -6,10 +6,12 @@ INSERT INTO log_trees (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: lock_tree
 -- Locks the log until the transaction ends. since: the watermark, at first the tenant's creation. checkpoint: the size of
--- the newest one. is_idle: the watermark is old. No row: another process appends.
+-- the newest one. is_idle: the last mark is older than half an hour. No row: another process appends.
 SELECT t.size, t.frontier, greatest(t.logged_until, n.created_at) AS since,
-       t.logged_until < now() - interval '10 minutes' AS is_idle, coalesce((
-    SELECT max(c.size) FROM log_checkpoints AS c WHERE c.tenant_id = $1), 0) AS checkpoint
+       coalesce((SELECT max(c.size) FROM log_checkpoints AS c WHERE c.tenant_id = $1), 0) AS checkpoint,
+       coalesce((SELECT split_part(l.row_id, ' ', 1)::bigint FROM log_leaves AS l
+                 WHERE l.tenant_id = $1 AND l.kind = 'mark' ORDER BY l.leaf_index DESC LIMIT 1), 0)
+           < unix_micro(now() - interval '30 minutes') AS is_idle
 FROM log_trees AS t JOIN tenants AS n USING (tenant_id) WHERE t.tenant_id = $1 FOR UPDATE OF t SKIP LOCKED
 
 -- name: unlogged
@@ -93,10 +95,6 @@ SELECT $1, * FROM unnest($2::integer[], $3::bigint[], $4::bytea[])
 -- name: grow
 -- Stores the size $2 and the frontier $3 of the tree, and that every row from before $4 is in it.
 UPDATE log_trees SET size = $2, frontier = $3, logged_until = $4 WHERE tenant_id = $1
-
--- name: advance
--- Stores that every row from before $2 is in the log, which has no new ones: the next reading is of a shorter time.
-UPDATE log_trees SET logged_until = $2 WHERE tenant_id = $1
 
 -- name: add_checkpoint
 -- Stores the signed note $3 of the tree of size $2, and returns it for its event.

@@ -4,10 +4,11 @@ A pass takes the lock of the tenant's log, so that two processes cannot append d
 rows up to a watermark before which no new row can appear (sql/analytics.sql, `horizon`), except those that have a leaf:
 so a pass that is repeated after a crash appends nothing twice. Rows are appended in batches, each in a transaction. The
 last batch of a pass adds a mark, which says that every row from before the watermark is in the log, and the signed
-checkpoint. Plays write nothing extra.
+checkpoint. A log without new rows gets a mark every half hour: one that gets none stands still, which every witness
+notices. Plays write nothing extra.
 
 Each pass also checks some of the older rows, in turn. One of them without a leaf was inserted with an earlier time.
-It is appended too, after a mark that contradicts its time, which the audit and every witness notice.
+It is appended too, after the pass's mark, which contradicts its time: the audit and every witness notice.
 """
 
 from __future__ import annotations
@@ -127,16 +128,14 @@ async def append_batch(
     is_last = until == horizon and not full
     if full:
         until = min(full)  # From that time on there may be more rows of the kind.
+    leaves = _leaves(rows)
     if is_last:
-        rows += await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
-    leaves = [tuple(row[name] for name in ("kind", "row_id", "hash", "sent", "salt")) for row in rows]
-    if is_last and not leaves and state["size"] == state["checkpoint"]:
-        if state["is_idle"]:
-            await connection.execute(_SQL["advance"], tenant_id, until)
-        return None
-    if is_last:
+        swept = await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
+        if not rows and not swept and state["size"] == state["checkpoint"] and not state["is_idle"]:
+            return None
         mark = f"{round(until.timestamp() * 1_000_000)} {state['size'] + len(leaves)}"
-        leaves.append(("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None))
+        # The mark precedes the swept rows: the one before it may be older than they claim to be.
+        leaves += [("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None), *_leaves(swept)]
     tree = MerkleTree(state["size"], _split(state["frontier"]))
     nodes: list[tuple[Node, bytes]] = []
     for leaf in leaves:
@@ -160,6 +159,10 @@ def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
     data = events.LogCheckpoint(size=row["size"], root=row["note"].split("\n")[2], note=row["note"])
     at: float = row["at"].timestamp()
     return events.event_of(data, occurred_at=at, tenant_id=tenant_id, merchant_id="", campaign_id="", trace_id="")
+
+
+def _leaves(rows: Sequence[asyncpg.Record]) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in ("kind", "row_id", "hash", "sent", "salt")) for row in rows]
 
 
 def _by_kind(rows: Sequence[asyncpg.Record]) -> list[list[Any]]:

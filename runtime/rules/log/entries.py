@@ -11,7 +11,7 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 | draw | id, campaign_id, tickets_root, ticket_count, value, result_hash, at |
 | adjustment | id, scope_key, currency, amount, reference_id, at |
 | audit | id, action, row (SHA-256 of the audit entry's columns), at |
-| mark | id: every row from before this time is in the log by now, except later ones that are back-dated |
+| mark | id: every row from before this time is in the log by now, except those after it, which are back-dated |
 
 `at` is the row's time in microseconds since 1970; `session` and `outcome` are SHA-256 of the stored texts. No entry has
 a player's id or contact: a merge changes the owner of a play, and an erasure must not leave them here. What a player

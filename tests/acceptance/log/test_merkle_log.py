@@ -137,15 +137,21 @@ async def test_changed_or_removed_row_is_named(world: World) -> None:
         before = named
 
 
-async def test_back_dated_row_is_named(world: World) -> None:
+async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = world.stack
-    await append(stack)
+    with monkeypatch.context() as patch:  # The only mark is of an hour ago.
+        patch.setattr(appending, "_ANALYTICS", {"horizon": "SELECT now() - interval '1 hour'"})
+        assert await appending.append(stack.engine, stack.tenant_id) == 1, "a log without rows has a mark"
+        assert await appending.append(stack.engine, stack.tenant_id) == 2, "and another one if that is old"
     state = await new_witness(stack)
+    # A pass has advanced the watermark and died before its mark. The row is later than the last mark.
+    died = "UPDATE log_trees SET logged_until = now() - interval '2 minutes' WHERE tenant_id = $1"
+    await stack.database.execute(died, stack.tenant_id)
     await tamper(
         stack,
         "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
         " won_at) SELECT tenant_id, 'reward_forged', 'eve', prize_id, campaign_id, name, type, value, 1,"
-        " won_at - interval '1 day' FROM rewards WHERE tenant_id = $1 AND player_id = 'bob'",
+        " won_at - interval '30 minutes' FROM rewards WHERE tenant_id = $1 AND player_id = 'bob'",
     )
     assert await found(stack) == {("logged_leaf", "reward reward_forged")}
     forged, after = await appending.sweep(stack.engine, stack.tenant_id, "")

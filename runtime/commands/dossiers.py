@@ -5,6 +5,7 @@ JSON lines; each is an object with one field, which names its kind:
     head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
     checkpoint   the signed checkpoint of the tenant's log       leaves   the hashes of all its leaves (tiles in base64)
     prize     a prize, with its stock       stock_move  a change of a prize's total
+    mark      the last entry of the log: every row from before its time is in the log
     terms     the text of terms, before the first play that they decided
     play      what decides a play again, and its entry in the log; the session without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
@@ -33,6 +34,7 @@ from typing import Any, BinaryIO, Final
 import aiohttp
 
 from runtime.commands.connection import Edge, Refused
+from runtime.rules.log.entries import read_bundle
 from runtime.rules.log.notes import read_checkpoint
 from runtime.rules.log.tiles import TILE_WIDTH, Tile
 from runtime.rules.sealing import Seal
@@ -169,6 +171,13 @@ async def _log(edge: Edge, writer: Writer) -> int:
     for first in range(0, size, TILE_WIDTH):
         tile = Tile(0, first // TILE_WIDTH, min(TILE_WIDTH, size - first))
         writer.line("leaves", base64.b64encode(await _whole(edge, f"/log/{tile.path}")).decode())
+    number, left = divmod(size - 1, TILE_WIDTH)
+    try:
+        *_, mark = read_bundle(await _whole(edge, f"/log/{Tile(0, number, left + 1, entries=True).path}"))
+        writer.line("mark", mark.decode())
+    except Refused as refused:
+        if refused.http != 403:  # A merchant's staff may not read entries.
+            raise
     return size
 
 

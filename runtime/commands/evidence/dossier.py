@@ -21,6 +21,7 @@ from typing import Any, Final
 from runtime.commands.dossiers import FORMAT
 from runtime.commands.evidence import draws, receipts
 from runtime.commands.evidence.findings import Finding, read_object
+from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of
 from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
 from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
 
@@ -30,7 +31,7 @@ _NAMED_MAX: Final = 5
 """Failures of one kind that are named."""
 
 _TABLES: Final = """
-    CREATE TABLE plays (id PRIMARY KEY);
+    CREATE TABLE plays (id PRIMARY KEY, player, at, logged_at);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
     CREATE TABLE rewards (id PRIMARY KEY, play_id, milestone_id, prize_id, name, type, value, quantity, status, at);
     CREATE TABLE winners (reward_id, contest, rank, prize_id, holder);
@@ -39,6 +40,7 @@ _TABLES: Final = """
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
 """
 
+_UNLOGGED: Final = "SELECT id FROM plays WHERE logged_at IS NULL AND at < ?"
 _UNREWARDED: Final = """
     SELECT w.play_id FROM won AS w LEFT JOIN rewards AS r ON r.id = w.reward_id
     WHERE w.reward_id <> '' AND (r.id IS NULL OR (r.play_id, r.prize_id, r.name, r.type, r.value, r.quantity)
@@ -115,7 +117,7 @@ class _Check:
         self.failures = 0
         self.evidence: list[Path] = []
         self.key = key
-        self.note, self.unlogged = "", 0
+        self.note, self.mark = "", ""
         self.tree = MerkleTree()
         self.leaves = folder / "leaves"
         self.leaves.touch()
@@ -149,6 +151,9 @@ class _Check:
     def _read_checkpoint(self, note: str) -> None:
         self.note = note
 
+    def _read_mark(self, entry: str) -> None:
+        self.mark = entry
+
     def _read_leaves(self, tile: str) -> None:
         hashes = base64.b64decode(tile, validate=True)
         for first in range(0, len(hashes), HASH_BYTES):
@@ -161,17 +166,19 @@ class _Check:
         facts = read_object(play["entry"], "an entry of the log")
         own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
         own |= {"kind": "play", "score": score, "outcome": hashlib.sha256(play["outcome"].encode()).hexdigest()}
-        with self.leaves.open("rb") as file:
-            file.seek(play["leaf_index"] * HASH_BYTES)
-            is_leaf = file.read(HASH_BYTES) == hash_leaf(play["entry"].encode())
+        is_leaf = self._leaf(play["leaf_index"]) == hash_leaf(play["entry"].encode())
         same_time = facts["at"] // 1_000_000 == play["played_at"]
         return is_leaf and same_time and all(facts.get(name) == value for name, value in own.items())
+
+    def _leaf(self, index: int) -> bytes:
+        with self.leaves.open("rb") as file:
+            file.seek(max(index, 0) * HASH_BYTES)
+            return file.read(HASH_BYTES)
 
     def _read_terms(self, text: str) -> None:
         self.terms[hashlib.sha256(text.encode()).hexdigest()] = read_object(text, "terms")
 
     def _read_play(self, play: dict[str, Any]) -> None:
-        self.database.execute("INSERT INTO plays VALUES (?)", (play["id"],))
         stored = read_object(play["outcome"], "the outcome of a play")
         for won in stored["rewards"]:
             facts = (won["prize_id"], won["name"], won["type"], won["value"], won["quantity"], play["played_at"])
@@ -183,8 +190,9 @@ class _Check:
         findings = [Finding("the session is that of the play and the terms", receipts.names(play["session"], named))]
         if "entry" in play:
             findings.append(Finding("its entry is in the log", self._is_logged(play, stored["decided"]["score"])))
-        elif self.note:
-            self.unlogged += 1
+        logged_at = read_object(play["entry"], "an entry of the log")["at"] if "entry" in play else None
+        about = (play["id"], play["player"], play["played_at"], logged_at)
+        self.database.execute("INSERT INTO plays VALUES (?, ?, ?, ?)", about)
         if terms is None:
             findings.append(Finding("its terms are in the file", False))
         elif play["erased"]:
@@ -248,8 +256,22 @@ class _Check:
                 verify_note(self.note, [self.key])
                 self.key = None
             yield Finding("the checkpoint is signed by the key", self.key is None)
-        if self.unlogged:
-            yield Finding(f"{self.unlogged:,} plays are later than the checkpoint", None)
+        yield from self._of_unlogged()
+
+    def _of_unlogged(self) -> Iterator[Finding]:
+        """The mark, which is the last entry, states the time before which every row is in the log."""
+        (newest,) = self.database.execute("SELECT max(logged_at) FROM plays").fetchone()
+        if self.mark:
+            facts = read_object(self.mark, "a mark of the log")
+            is_last = facts["kind"] == "mark" and self._leaf(self.tree.size - 1) == hash_leaf(self.mark.encode())
+            yield Finding("the mark is the last entry of the log", is_last)
+            newest = mark_of(facts) if is_last else newest
+        else:
+            yield Finding("the file has no mark of its log: nothing shows that its latest plays are logged", None)
+        until = float("inf") if newest is None else (newest - BACKDATED_MICROSECONDS) / 1_000_000
+        yield self._none("plays are in the log, or later than its checkpoint", "plays", _UNLOGGED, until)
+        if count := self._count("plays WHERE logged_at IS NULL"):
+            yield Finding(f"{count:,} plays are not in the log yet: write the dossier again to check them", None)
 
     def _of_plays(self) -> Iterator[Finding]:
         total, text = self.counts["play"], "plays follow from their terms and seeds"
@@ -270,9 +292,9 @@ class _Check:
             )
         yield self._none("winners are those of the evidence", "winners", _UNDRAWN)
 
-    def _none(self, text: str, table: str, query: str) -> Finding:
+    def _none(self, text: str, table: str, query: str, *values: object) -> Finding:
         """A finding about the rows of a table: the query finds no exception."""
-        wrong = [str(name) for (name,) in self.database.execute(query)]
+        wrong = [str(name) for (name,) in self.database.execute(query, values)]
         if wrong:
             return Finding(f"{text}; not {', '.join(wrong[:_NAMED_MAX])}, {len(wrong):,} in all", False)
         return Finding(f"{self._count(table):,} {text}", True)

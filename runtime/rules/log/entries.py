@@ -28,6 +28,9 @@ from typing import Any, Final
 
 KINDS: Final = ("terms", "play", "reward", "draw", "adjustment", "audit", "mark")
 
+BACKDATED_MICROSECONDS: Final = 60_000_000
+"""How much earlier than the last mark a row may be: transactions that ran while the mark was made."""
+
 ENTRY_BYTES_MAX: Final = 65_535
 """The limit of a bundle's length prefix."""
 
@@ -45,6 +48,11 @@ def read_entry(entry: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}
+
+
+def mark_of(facts: Mapping[str, Any]) -> int:
+    """The time of a mark, in microseconds."""
+    return int(facts["id"].split()[0])
 
 
 def commit_sent(salt: bytes, client_seed: str, payload: str) -> str:

@@ -93,6 +93,13 @@ def other_terms(lines: list[dict[str, Any]]) -> None:
         play.update(revision_hash=new, session=play["session"].replace(old[:32], new[:32]))
 
 
+def unlogged(lines: list[dict[str, Any]]) -> None:
+    """All plays without their entries, from ten minutes before the checkpoint."""
+    for play in (line["play"] for line in lines if "play" in line):
+        del play["entry"], play["leaf_index"]
+        play["played_at"] -= 600
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
@@ -101,6 +108,8 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "other terms": other_terms,
     "time": lambda lines: first(lines, "play").update(played_at=1),
     "leaf": lambda lines: first(lines, "play").update(leaf_index=0),
+    "not logged": unlogged,
+    "mark": lambda lines: lines.insert(-1, {"mark": first(lines, "play")["entry"]}),
     "checkpoint": lambda lines: lines.remove({"leaves": first(lines, "leaves")}),
     "session": lambda lines: first(lines, "play").update(session="sess_0.k.0"),
     "prize": lambda lines: given(lines).update(prize_id="prize_other"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.rules.log.entries import read_bundle, read_entry
+from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of, read_bundle, read_entry
 from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, verify_checkpoint
 from runtime.rules.log.tiles import TILE_WIDTH, Tile, read_node, tiles_of, width_at
 from runtime.rules.log.tree import (
@@ -31,9 +31,6 @@ from runtime.rules.log.tree import (
 
 AT_ONCE: Final = 4
 """Tiles fetched at a time."""
-
-BACKDATED_MICROSECONDS: Final = 60_000_000
-"""How much earlier than the last mark a row may be: transactions that ran while the mark was made."""
 
 Fetch = Callable[[str], Awaitable[bytes]]
 """Fetches a path below the log's URL."""
@@ -182,8 +179,3 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
     if facts["kind"] == "mark":
         return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
     return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""
-
-
-def mark_of(facts: dict[str, Any]) -> int:
-    """The time of a mark, in microseconds."""
-    return int(facts["id"].split()[0])

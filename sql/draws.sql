@@ -297,11 +297,14 @@ JOIN draw_lists AS l ON l.tenant_id = $1 AND l.draw_id = d.draw_id AND l.player_
 WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'imported')::boolean;
 
 -- name: evidence
--- The head and the end of the evidence file. $1 tenant, $2 draw. No row: unknown, or not closed.
+-- The head and the end of the evidence file, and the draw's leaf in the log. $1 tenant, $2 draw. No row: unknown, or not
+-- closed.
 SELECT d.draw_id AS id, d.campaign_id, d.name, d.status, d.tickets, d.prizes, d.alternates, d.randomness,
        d.tickets_root, d.ticket_count, d.holder_count, d.result, d.result_hash, unix(d.closed_at) AS closed_at,
-       unix(d.drawn_at) AS drawn_at
+       unix(d.drawn_at) AS drawn_at, l.leaf_index,
+       CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
 FROM draws AS d JOIN campaigns AS c USING (tenant_id, campaign_id)
+LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'draw' AND l.row_id = $2
 WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.closed_at IS NOT NULL AND c.status <> 'draft';
 
 -- name: due

@@ -138,6 +138,8 @@ async def write(
             player = pseudonyms.of(winner["player_id"])
             writer.line("winner", {"of": kind, **named, "holder": winner.get("holder", ""), "player": player})
     async for line in _evidence(edge, campaign_id, consumer_url):
+        if line.get("leaf_index", -1) >= size:
+            del line["leaf_index"], line["entry"]
         writer.line("evidence", line)
     async for reward in rows(edge, "rewards", campaign_id):
         await prize(reward["prize_id"])

@@ -34,13 +34,14 @@ _TABLES: Final = """
     CREATE TABLE plays (id PRIMARY KEY, player, at, logged_at);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
     CREATE TABLE rewards (id PRIMARY KEY, play_id, milestone_id, prize_id, name, type, value, quantity, status, at);
+    CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
     CREATE TABLE winners (reward_id, contest, rank, prize_id, holder);
     CREATE TABLE results (contest, rank, holder);
     CREATE TABLE prizes (id PRIMARY KEY, total);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
 """
 
-_UNLOGGED: Final = "SELECT id FROM plays WHERE logged_at IS NULL AND at < ?"
+_UNLOGGED: Final = "SELECT id FROM {} WHERE logged_at IS NULL AND at < ?"
 _UNREWARDED: Final = """
     SELECT w.play_id FROM won AS w LEFT JOIN rewards AS r ON r.id = w.reward_id
     WHERE w.reward_id <> '' AND (r.id IS NULL OR (r.play_id, r.prize_id, r.name, r.type, r.value, r.quantity)
@@ -118,6 +119,7 @@ class _Check:
         self.evidence: list[Path] = []
         self.key = key
         self.note, self.mark = "", ""
+        self.misdrawn: list[str] = []
         self.tree = MerkleTree()
         self.leaves = folder / "leaves"
         self.leaves.touch()
@@ -162,12 +164,16 @@ class _Check:
             file.write(hashes)
 
     def _is_logged(self, play: dict[str, Any], score: int) -> bool:
-        """Whether the play's entry has its facts, and is the leaf of its index."""
-        facts = read_object(play["entry"], "an entry of the log")
+        """Whether the log has the play as it is in the file."""
         own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
         own |= {"kind": "play", "score": score, "outcome": hashlib.sha256(play["outcome"].encode()).hexdigest()}
-        is_leaf = self._leaf(play["leaf_index"]) == hash_leaf(play["entry"].encode())
-        same_time = facts["at"] // 1_000_000 == play["played_at"]
+        return self._has(play, play["played_at"], own)
+
+    def _has(self, line: dict[str, Any], at: int, own: dict[str, Any]) -> bool:
+        """Whether the line's entry has these facts, and is the leaf of its index."""
+        facts = read_object(line["entry"], "an entry of the log")
+        is_leaf = self._leaf(line["leaf_index"]) == hash_leaf(line["entry"].encode())
+        same_time = facts["at"] // 1_000_000 == at
         return is_leaf and same_time and all(facts.get(name) == value for name, value in own.items())
 
     def _leaf(self, index: int) -> bytes:
@@ -236,11 +242,23 @@ class _Check:
         """Collects the evidence file of each draw, and its result."""
         if "format" in line:
             self.evidence.append(self.folder / f"{len(self.evidence)}.jsonl")
-            self.draw_id = line["id"]
+            self.draw = line
         with self.evidence[-1].open("a") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        for rank, one in enumerate(line.get("result", ()), 1):
-            self.database.execute("INSERT INTO results VALUES (?, ?, ?)", (self.draw_id, rank, one["holder"]))
+        if "result" not in line:
+            return
+        draw_id, entry = self.draw["id"], line.get("entry")
+        for rank, one in enumerate(line["result"], 1):
+            self.database.execute("INSERT INTO results VALUES (?, ?, ?)", (draw_id, rank, one["holder"]))
+        logged_at = None
+        if entry is not None:
+            facts = read_object(entry, "an entry of the log")
+            own = {name: self.draw[name] for name in ("id", "campaign_id", "tickets_root", "ticket_count")}
+            own |= {"kind": "draw", "value": line["value"], "result_hash": line["result_hash"]}
+            if not self._has(line, line["drawn_at"], own):
+                self.misdrawn.append(draw_id)
+            logged_at = facts["at"]
+        self.database.execute("INSERT INTO draws VALUES (?, ?, ?)", (draw_id, line["drawn_at"], logged_at))
 
     def _of_log(self) -> Iterator[Finding]:
         if not self.note:
@@ -264,14 +282,18 @@ class _Check:
         if self.mark:
             facts = read_object(self.mark, "a mark of the log")
             is_last = facts["kind"] == "mark" and self._leaf(self.tree.size - 1) == hash_leaf(self.mark.encode())
-            yield Finding("the mark is the last entry of the log", is_last)
+            yield Finding("the log ends with a mark: no back-dated rows follow it", is_last)
             newest = mark_of(facts) if is_last else newest
         else:
             yield Finding("the file has no mark of its log: nothing shows that its latest plays are logged", None)
         until = float("inf") if newest is None else (newest - BACKDATED_MICROSECONDS) / 1_000_000
-        yield self._none("plays are in the log, or later than its checkpoint", "plays", _UNLOGGED, until)
-        if count := self._count("plays WHERE logged_at IS NULL"):
-            yield Finding(f"{count:,} plays are not in the log yet: write the dossier again to check them", None)
+        for kind in ("plays", "draws"):
+            query = _UNLOGGED.format(kind)
+            yield self._none(f"{kind} are in the log, or later than its checkpoint", kind, query, until)
+            if count := self._count(f"{kind} WHERE logged_at IS NULL"):
+                yield Finding(f"{count:,} {kind} are not in the log yet: write the dossier again to check them", None)
+        if self.misdrawn:
+            yield Finding(f"draws are those of the log; not {', '.join(self.misdrawn)}", False)
 
     def _of_plays(self) -> Iterator[Finding]:
         total, text = self.counts["play"], "plays follow from their terms and seeds"

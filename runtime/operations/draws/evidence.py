@@ -2,7 +2,9 @@
 
     {"format": "tombola-draw-1", "id", "name", "tickets_root", "ticket_count", "holder_count", "randomness", ...}
     {"holder": "<pseudonym>", "tickets": 3}      one per holder, in order
-    {"value", "result": [{"ticket", "holder"}, ...], "result_hash"}      once the winners are drawn
+    {"value", "result": [{"ticket", "holder"}, ...], "result_hash", "drawn_at"}      once the winners are drawn
+
+The last line also has the draw's "entry" in the log and its "leaf_index", once it is there.
 
 runtime/rules/raffle/selection.py defines the hashes and the selection; runtime/commands/evidence.py checks a file.
 """
@@ -45,8 +47,7 @@ async def read_draw_file(engine: Engine, request: m.ReadDrawFileRequest) -> m.Re
     after = rows[-1]["first_ticket"] + rows[-1]["tickets"] if rows else row["ticket_count"]
     is_last = after >= row["ticket_count"]
     if is_last and row["drawn_at"]:
-        value = row["randomness"]["value"]
-        lines.append({"value": value, "result": row["result"], "result_hash": row["result_hash"]})
+        lines.append(_end(row))
     text = b"".join(msgspec.json.encode(line) + b"\n" for line in lines).decode()
     return m.ReadDrawFileReply(lines=text, after="" if is_last else str(after))
 
@@ -62,6 +63,12 @@ def _position(after: str) -> int:
 def _head(row: asyncpg.Record) -> dict[str, Any]:
     shown = {name: row[name] for name in _HEAD}
     return {"format": FORMAT, **shown, "randomness": shown_randomness(row["randomness"])}
+
+
+def _end(row: asyncpg.Record) -> dict[str, Any]:
+    shown = {name: row[name] for name in ("result", "result_hash", "drawn_at")}
+    leaf = {"leaf_index": row["leaf_index"], "entry": row["entry"]} if row["entry"] else {}
+    return {"value": row["randomness"]["value"], **shown, **leaf}
 
 
 READ_DRAW_FILE: Final = Operation("ReadDrawFile", "GET /draws/{id}/file", run=read_draw_file)

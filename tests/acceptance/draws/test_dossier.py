@@ -58,8 +58,8 @@ async def told(world: World, tmp_path: Path) -> list[dict[str, Any]]:
 
 
 async def append_all(world: World) -> None:
-    """Appends the plays to the log."""
-    missing = "SELECT count(*) FROM plays WHERE tenant_id = $1 AND play_id NOT IN (SELECT row_id FROM log_leaves)"
+    """Appends the plays and the draw, which is later, to the log."""
+    missing = "SELECT count(*) FROM draws WHERE tenant_id = $1 AND draw_id NOT IN (SELECT row_id FROM log_leaves)"
 
     async def is_logged() -> bool:
         await append(world.stack.engine, world.stack.tenant_id)
@@ -100,6 +100,11 @@ def unlogged(lines: list[dict[str, Any]]) -> None:
         play["played_at"] -= 600
 
 
+def last(lines: list[dict[str, Any]]) -> Any:
+    """The end of the draw's evidence."""
+    return next(line["evidence"] for line in lines if "result" in line.get("evidence", {}))
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
@@ -117,9 +122,13 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "withheld reward": lambda lines: lines.remove({"reward": given(lines)}),
     "invented reward": lambda lines: lines.insert(-1, {"reward": {**given(lines), "id": "reward_other"}}),
     "winner": lambda lines: first(lines, "winner").update(holder="00"),
+    "draws are those of the log": lambda lines: last(lines).update(value="00" * 32),
+    "draw not logged": lambda lines: [last(lines).pop("entry"), last(lines).update(drawn_at=1)],
     "evidence": lambda lines: first(lines, "evidence").update(name="Another draw"),
     "stock": scarce,
 }
+TEXTS: Final = ("draws are those of the log",)
+"""Changes that others refute too: by the text that must."""
 
 
 async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_path: Path) -> None:
@@ -146,5 +155,6 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
         text = "".join(json.dumps(line) + "\n" for line in lines if "end" not in line).encode()
         end = {"lines": text.count(b"\n"), "sha256": hashlib.sha256(text).hexdigest()}
         path.write_bytes(text + (json.dumps({"end": end}).encode() if "end" in lines[-1] else b""))
-        missed += [name] * all(finding.ok is not False for finding in verify(path))
+        failed = [finding.text for finding in verify(path) if finding.ok is False]
+        missed += [name] * (not any(text.startswith(name) for text in failed) if name in TEXTS else not failed)
     assert missed == []

@@ -93,7 +93,7 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
     assert sorted(asked) == sorted(f"https://{one}" for one in scripts)
     assert await page.evaluate("[dataLayer.length, fbq.queue.length]") == [3, 2]
     await page.reload()
-    await page.wait_for_function("document.querySelectorAll('head script[async]').length === 3")
+    await until(lambda: page.locator("head script[async]").count(), lambda it: it == 3)
     guest = "JSON.parse(localStorage[Object.keys(localStorage).find((key) => key.startsWith('tombola.guest:'))])"
     token = {"Authorization": f"Bearer {await page.evaluate(guest)}"}
     withdrawn = {"consents": {"news": False}}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.commands.groups.log.witness import Distrusted, visit
+from runtime.commands.groups.log.witness import Distrusted, standstill, visit
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from runtime.rules.log.notes import SigningKey
@@ -144,6 +144,7 @@ async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyP
         assert await appending.append(stack.engine, stack.tenant_id) == 1, "a log without rows has a mark"
         assert await appending.append(stack.engine, stack.tenant_id) == 2, "and another one if that is old"
     state = await new_witness(stack)
+    assert [bool(standstill(state, minutes, entries=True)) for minutes in (59, 62)] == [True, False]
     # A pass has advanced the watermark and died before its mark. The row is later than the last mark.
     died = "UPDATE log_trees SET logged_until = now() - interval '2 minutes' WHERE tenant_id = $1"
     await stack.database.execute(died, stack.tenant_id)
@@ -222,6 +223,8 @@ async def test_witness_command_says_by_its_exit_code_what_it_found(world: World,
     refused = await visit_with("--state", "other.json", "--key", own)
     assert refused.code == 1 and "none of the known keys" in refused.err and not (tmp_path / "other.json").exists()
     assert (await visit_with("--state", "w.json", "--key", key)).code == 0
+    still = await visit_with("--state", "w.json", "--older-than", "0")
+    assert still.code == 1 and "stands still" in still.out
     await tamper(stack, CHANGES[0][1])
     assert (await visit_with("--state", "w.json")).code == 0, "only new entries"
     named = await visit_with("--state", "w.json", "--all")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
+from runtime.commands.groups.log.witness import Distrusted, State, read_entries, standstill, visit
 from runtime.rules.log import entries, notes, tiles, tree
 from runtime.rules.log.tiles import Tile
 from runtime.rules.log.tree import MerkleTree, Node
@@ -176,6 +176,10 @@ async def test_witness_survives_a_hostile_log() -> None:
 
     state = State(keys=[str(key.verifier)])
     await visit(state, fetch)
+    assert standstill(state, 60, entries=False) == ""
+    state.grown_at -= 3601
+    await visit(state, fetch)
+    assert "not grown" in standstill(state, 60, entries=False)
     problems = [problem async for problem in read_entries(state, fetch)]
     assert problems == [
         "entry 0: is malformed",

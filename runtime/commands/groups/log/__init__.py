@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,7 +14,7 @@ from cyclopts import Parameter
 from runtime.commands.builder import app_of
 from runtime.commands.connection import EXIT_UNREACHABLE
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.groups.log.witness import Distrusted, State, read_entries, visit
+from runtime.commands.groups.log.witness import Distrusted, State, read_entries, standstill, visit
 from runtime.rules.log.notes import VerifierKey
 
 EXIT_REFUTED: Final = 1
@@ -37,11 +38,12 @@ def witness(
     key: tuple[str, ...] = (),
     token: Annotated[str, Parameter(env_var="TOMBOLA_TOKEN", show_default=False)] = "",
     all_entries: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    older_than: float = 60,
 ) -> None:
     """Check that a log was only appended to since the last visit, and remember its checkpoint.
 
     With a token, also check that the rows are still those that were logged. Exits with 1 if the log or a row was
-    changed. A changed log leaves the state as it was; a changed row is named at each visit.
+    changed, or if the log stands still. A changed log leaves the state as it was; a changed row is named at each visit.
 
     Parameters
     ----------
@@ -57,9 +59,11 @@ def witness(
         A staff token of the tenant. Without one, entries are not checked.
     all_entries
         Check every entry, not only those since the last visit.
+    older_than
+        How many minutes old the newest mark may be. Without a token: how long the log need not grow between visits.
     """
     try:
-        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries))
+        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries, older_than))
     except Distrusted as error:
         print(f"FAILED {error}", file=sys.stderr)
         sys.exit(EXIT_REFUTED)
@@ -73,8 +77,8 @@ def witness(
         sys.exit(EXIT_REFUTED)
 
 
-async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whole: bool) -> int:
-    """Visits the log. Returns the number of problems with its entries."""
+async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whole: bool, minutes: float) -> int:
+    """Visits the log. Returns the number of problems with its entries, or with its age."""
     known = State.load(file) or State(keys=[])
     known.keys += [key for key in (str(VerifierKey.parse(key)) for key in keys) if key not in known.keys]
     if not known.keys:
@@ -102,6 +106,10 @@ async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whol
                 problems += 1
                 print(f"FAILED {problem}")
             if not problems:
-                print("ok     each entry is that of its row")
+                age = round((time.time() - known.mark / 1_000_000) / 60)
+                print(f"ok     each entry is that of its row, and the newest mark is {age} minutes old")
+        if not problems and (stands := standstill(known, minutes, entries=bool(token))):
+            problems = 1
+            print(f"FAILED {stands}")
     known.store(file)
     return problems

@@ -2,7 +2,8 @@
 
 It trusts only the keys in its state. With entries it also notices changed rows: an entry bundle is made of the rows as
 they are now, so a changed row does not hash to its leaf. Each hash that it uses is one that leads to a signed root.
-Memory does not grow with the log.
+Every log grows, at least by a mark each half hour. One that does not stands still: its operator can write false rows
+before it has them. Memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +44,7 @@ class Distrusted(Exception):
 
 @dataclass
 class State:
-    """What a witness remembers. mark: the time of the last mark that it read."""
+    """What a witness remembers. mark: the time of the last one read. grown_at: the visit that saw the log grow."""
 
     keys: list[str]
     size: int = 0
@@ -50,6 +52,7 @@ class State:
     note: str = ""
     read: int = 0
     mark: int = 0
+    grown_at: float = 0.0
 
     @classmethod
     def load(cls, file: Path) -> State | None:
@@ -101,6 +104,8 @@ async def visit(state: State, fetch: Fetch) -> Checkpoint:
     tree = MerkleTree(new.size, [read_node(node, tiles) for node in frontier])
     if tree.digest() != new.root:
         raise Distrusted("the log's tiles do not lead to its signed root")
+    if new.size > old.size or not state.grown_at:
+        state.grown_at = time.time()
     state.size, state.frontier, state.note = new.size, [one.hex() for one in tree.frontier], note
     return new
 
@@ -179,3 +184,17 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
     if facts["kind"] == "mark":
         return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
     return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""
+
+
+def standstill(state: State, minutes: float, *, entries: bool) -> str:
+    """Says that the log stands still: its newest mark is older. Without entries: it has not grown for longer. "": no.
+
+    A mark of a later time than now is no better: the log could stand still until then.
+    """
+    since = state.mark / 1_000_000 if entries else state.grown_at
+    if abs(time.time() - since) <= minutes * 60:
+        return ""
+    about = "the newest mark is from" if entries else "it has not grown since the visit of"
+    return (
+        f"the log stands still, or a clock is wrong: {about} {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(since))}"
+    )

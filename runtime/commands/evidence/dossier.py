@@ -33,9 +33,10 @@ _NAMED_MAX: Final = 5
 _TABLES: Final = """
     CREATE TABLE plays (id PRIMARY KEY, player, at, logged_at);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
-    CREATE TABLE rewards (id PRIMARY KEY, play_id, milestone_id, prize_id, name, type, value, quantity, status, at);
+    CREATE TABLE rewards (
+        id PRIMARY KEY, player, play_id, milestone_id, prize_id, name, type, value, quantity, status, at);
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
-    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder);
+    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player);
     CREATE TABLE results (contest, rank, holder);
     CREATE TABLE prizes (id PRIMARY KEY, total);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
@@ -52,6 +53,16 @@ _UNFOUNDED: Final = """
         AND NOT EXISTS (SELECT 1 FROM won AS w WHERE w.reward_id = r.id AND r.play_id = w.play_id)
         AND NOT EXISTS (SELECT 1 FROM winners AS n WHERE n.reward_id = r.id AND n.prize_id = r.prize_id)
 """
+_MISGIVEN: Final = """
+    SELECT r.id FROM rewards AS r JOIN plays AS p ON p.id = r.play_id
+    WHERE r.milestone_id = '' AND r.player <> p.player AND r.status <> 'revoked'
+    UNION ALL
+    SELECT r.id FROM rewards AS r JOIN winners AS n ON n.reward_id = r.id
+    WHERE r.player <> n.player AND r.status <> 'revoked'
+      AND NOT EXISTS (SELECT 1 FROM winners AS o WHERE o.contest = n.contest AND o.player = r.player)
+"""
+"""A merged guest keeps its surplus, which is revoked. If both had a rank, the guest keeps one, without its reward."""
+
 _UNDRAWN: Final = """
     SELECT n.contest || ' rank ' || n.rank FROM winners AS n JOIN results AS e ON e.contest = n.contest
     WHERE e.rank = n.rank AND e.holder <> n.holder
@@ -145,6 +156,7 @@ class _Check:
         yield from self._of_plays()
         yield self._none("rewards are those of their plays", "won", _UNREWARDED)
         yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
+        yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
         yield self._none("stock moves continue each other", "moves", _BROKEN_MOVES)
         yield self._none("prizes were never given beyond their stock", "prizes", _OVERDRAWN)
@@ -220,15 +232,16 @@ class _Check:
                 self.failed += [f"{play['id']}: {finding.text}"] * (len(self.failed) < _NAMED_MAX)
 
     def _read_reward(self, one: dict[str, Any]) -> None:
-        names = ("id", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity", "status")
+        names = ("id", "player", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity", "status")
         won_at = _seconds(one["won_at"])
         self.database.execute(
-            "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*(one[name] for name in names), won_at)
+            "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*(one[name] for name in names), won_at),
         )
 
     def _read_winner(self, one: dict[str, Any]) -> None:
-        names = ("reward_id", "of", "rank", "prize_id", "holder")
-        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?)", [one[name] for name in names])
+        names = ("reward_id", "of", "rank", "prize_id", "holder", "player")
+        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
         self.database.execute("INSERT INTO prizes VALUES (?, ?)", (one["id"], one["stock"]["total"]))
@@ -262,6 +275,8 @@ class _Check:
 
     def _of_log(self) -> Iterator[Finding]:
         if not self.note:
+            if self.key is not None:
+                yield Finding("the file has a log, which the key is of", False)
             yield Finding("the file has no log: nothing shows that plays were left out or written later", None)
             return
         checkpoint = read_checkpoint(self.note)

@@ -9,12 +9,13 @@ import aiohttp
 
 from runtime.app import running
 from runtime.settings import Settings
-from tests.support.guests import log_in
+from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rivals import held, waits
 from tests.support.stack import ROLES, Stack, fields_of
 from tests.support.waiting import until
+from tests.support.world import World
 
 
 async def test_board_is_made_changed_and_removed(stack: Stack) -> None:
@@ -249,6 +250,21 @@ async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_l
     standings = (await finalizing).data["standings"]
     assert [item["reason"] for item in standings] == ["", "", "OUT_OF_STOCK", "OUT_OF_STOCK"]
     assert await rewards_of(stack) == [("p0", mug), ("zed", mug)]
+
+
+async def test_guest_merged_while_a_board_is_finalized_keeps_the_rank(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    guest = await guest_who_played(world, await world.wheel(access="public"))
+    board = await make_board(stack, world.campaign_id, metric="plays")
+    async with held(stack, "LOCK TABLE audit_entries IN SHARE MODE"):
+        finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
+        await until(lambda: waits(stack, "audit"))
+        merging = asyncio.create_task(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.lock_boards"), fits=lambda waiting: waiting or merging.done())
+    player = await merging
+    assert (await finalizing).code == "OK"
+    ranked = "SELECT player_id FROM leaderboard_standings WHERE board_id = $1"
+    assert await stack.database.fetchval(ranked, board["id"]) == player
 
 
 async def test_finalize_skips_only_the_winner_whose_wallet_is_full(stack: Stack) -> None:

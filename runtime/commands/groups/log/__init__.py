@@ -36,7 +36,7 @@ def witness(
     *,
     state: Path,
     key: tuple[str, ...] = (),
-    token: Annotated[str, Parameter(env_var="TOMBOLA_TOKEN", show_default=False)] = "",
+    token: Annotated[str, Parameter(show_default=False)] = "",
     all_entries: Annotated[bool, Parameter(name="--all", negative=())] = False,
     older_than: float = 60,
 ) -> None:
@@ -56,7 +56,8 @@ def witness(
         A verifier key of the log, from its operator (`tombola log status`). Required at the first visit; later adds
         the key.
     token
-        A staff token of the tenant. Without one, entries are not checked.
+        A staff token of the tenant, which is sent to the URL. Without one, entries are not checked. TOMBOLA_TOKEN
+        is not used: it is for another address.
     all_entries
         Check every entry, not only those since the last visit.
     older_than

@@ -14,8 +14,10 @@ from runtime.commands.environment import EXIT_USE
 from runtime.commands.evidence import dossier as dossiers
 from runtime.commands.evidence import receipts
 from runtime.commands.evidence.findings import Finding, read_object, report
+from runtime.commands.evidence.witnessed import compare
 from runtime.commands.groups import DOSSIER, VERIFY
-from runtime.rules.log.notes import VerifierKey
+from runtime.commands.groups.log.witness import State
+from runtime.rules.log.notes import VerifierKey, read_checkpoint
 from runtime.rules.sealing import Opener
 
 app = App(name="verify", help=VERIFY)
@@ -23,7 +25,7 @@ dossier = App(name="dossier", help=DOSSIER)
 
 
 @app.default
-def verify(file: Path, /, *, commitment: str = "", key: str = "") -> None:
+def verify(file: Path, /, *, commitment: str = "", key: str = "", witness: Path | None = None) -> None:
     """Check the receipt of a play, or the dossier of a campaign, without a server.
 
     Prints a line per check: `ok`, `FAILED`, or `open` for what the file cannot decide. Exits with 1 if a check fails.
@@ -36,13 +38,18 @@ def verify(file: Path, /, *, commitment: str = "", key: str = "") -> None:
         For a receipt: the commitment that the start returned, if you have kept it.
     key
         The verifier key of the operator's log, from `tombola log status` or a witness.
+    witness
+        The state file of `tombola log witness`, to compare the log with.
     """
     with _errors("verify"):
+        state = State.load(witness) if witness is not None else None
+        if witness is not None and (state is None or not state.keys):
+            raise ValueError(f"{witness} is not the state of a witness")
         verifier = VerifierKey.parse(key) if key else None
         if dossiers.is_dossier(file):
-            report(dossiers.verify(file, key=verifier))
+            report(dossiers.verify(file, key=verifier, witness=state))
         else:
-            report(_of_receipt(file, commitment, verifier))
+            report(_of_receipt(file, commitment, verifier, state))
 
 
 @dossier.command(name="open")
@@ -66,11 +73,15 @@ def open_dossier(file: Path, /, *, key: Path) -> None:
                 print(json.dumps(opener.open(sealed), ensure_ascii=False))
 
 
-def _of_receipt(file: Path, commitment: str, key: VerifierKey | None) -> list[Finding]:
+def _of_receipt(file: Path, commitment: str, key: VerifierKey | None, witness: State | None) -> list[Finding]:
     receipt = receipts.read_receipt(file.read_bytes())
     if receipt is None:
         raise ValueError(f"neither {receipts.KIND} nor {dossiers.KIND}")
-    return receipts.verify(receipt, commitment=commitment, key=key)
+    findings = receipts.verify(receipt, commitment=commitment, key=key)
+    if witness is not None:
+        log = receipt["log"] or {}
+        findings.append(compare(witness, read_checkpoint(log["checkpoint"]) if log.get("checkpoint") else None))
+    return findings
 
 
 @contextmanager

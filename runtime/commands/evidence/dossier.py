@@ -21,6 +21,8 @@ from typing import Any, Final
 from runtime.commands.dossiers import FORMAT
 from runtime.commands.evidence import draws, receipts
 from runtime.commands.evidence.findings import Finding, read_object
+from runtime.commands.evidence.witnessed import compare
+from runtime.commands.groups.log.witness import State
 from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of
 from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
 from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
@@ -104,12 +106,12 @@ def is_dossier(path: Path) -> bool:
     return first.startswith(b'{"head":') and FORMAT.encode() in first
 
 
-def verify(path: Path, *, key: VerifierKey | None = None) -> list[Finding]:
-    """The findings. key: of the log, from a source other than the file's. Raises ValueError."""
+def verify(path: Path, *, key: VerifierKey | None = None, witness: State | None = None) -> list[Finding]:
+    """The findings. key: of the log, from a source other than the file's. witness: of the log. Raises ValueError."""
     with TemporaryDirectory() as folder, closing(sqlite3.connect("")) as database:
         database.executescript(_TABLES)
         try:
-            return list(_Check(database, Path(folder), key).findings(path))
+            return list(_Check(database, Path(folder), key, witness).findings(path))
         except BadNote as error:
             raise ValueError(str(error)) from None
         except (KeyError, TypeError, AttributeError, IndexError, sqlite3.Error) as error:
@@ -119,7 +121,9 @@ def verify(path: Path, *, key: VerifierKey | None = None) -> list[Finding]:
 class _Check:
     """One pass over the file, then the comparison of what is in it."""
 
-    def __init__(self, database: sqlite3.Connection, folder: Path, key: VerifierKey | None) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, folder: Path, key: VerifierKey | None, witness: State | None
+    ) -> None:
         self.database = database
         self.folder = folder
         self.terms: dict[str, dict[str, Any]] = {}
@@ -129,6 +133,8 @@ class _Check:
         self.failures = 0
         self.evidence: list[Path] = []
         self.key = key
+        self.witness = witness
+        self.seen: bytes | None = None  # The root of as many leaves as the witness has seen.
         self.note, self.mark = "", ""
         self.misdrawn: list[str] = []
         self.tree = MerkleTree()
@@ -172,6 +178,8 @@ class _Check:
         hashes = base64.b64decode(tile, validate=True)
         for first in range(0, len(hashes), HASH_BYTES):
             self.tree.add_hash(hashes[first : first + HASH_BYTES])
+            if self.witness is not None and self.witness.size == self.tree.size:
+                self.seen = self.tree.digest()
         with self.leaves.open("ab") as file:
             file.write(hashes)
 
@@ -274,6 +282,8 @@ class _Check:
         self.database.execute("INSERT INTO draws VALUES (?, ?, ?)", (draw_id, line["drawn_at"], logged_at))
 
     def _of_log(self) -> Iterator[Finding]:
+        if self.witness is not None:
+            yield compare(self.witness, read_checkpoint(self.note) if self.note else None, self.seen)
         if not self.note:
             if self.key is not None:
                 yield Finding("the file has a log, which the key is of", False)

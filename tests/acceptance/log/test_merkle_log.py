@@ -216,9 +216,14 @@ async def test_witness_command_says_by_its_exit_code_what_it_found(world: World,
     [key] = (await stack.admin("GET", "/admin/log")).data["keys"]
     own, base = str(SigningKey(key.partition("+")[0], b"own").verifier), f"{stack.process.admin_url}/api/v1/admin/log"
 
-    async def visit_with(*options: str, url: str = base) -> Any:
-        return await run(tmp_path, "log", "witness", url, *options, TOMBOLA_TOKEN=stack.token("staff", ("admin",)))
+    token = stack.token("staff", ("admin",))
+    shown: tuple[str, ...] = ()
 
+    async def visit_with(*options: str, url: str = base) -> Any:
+        return await run(tmp_path, "log", "witness", url, *options, *shown, TOMBOLA_TOKEN=token)
+
+    assert (await visit_with("--state", "new.json", "--key", key)).code == 4, "TOMBOLA_TOKEN is not sent to the URL"
+    shown = ("--token", token)
     assert (await visit_with("--state", "new.json")).code == 2
     refused = await visit_with("--state", "other.json", "--key", own)
     assert refused.code == 1 and "none of the known keys" in refused.err and not (tmp_path / "other.json").exists()

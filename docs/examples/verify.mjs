@@ -228,7 +228,8 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
     if (key) find("the checkpoint is signed by the key", await isSigned(receipt.log.checkpoint, key));
     else find("the checkpoint is signed: give the log's key to check it", null);
   } else {
-    if (receipt.log) find("pending: the play is not in the log yet", null);
+    if (receipt.log) find("pending: the play is not in the log yet", key && Date.now() / 1e3 > receipt.played_at + 600 ? false : null);
+    else if (key) find("the receipt has a log, which the key is of", false);
     const free = {
       client_seed: !receipt.words.length,
       duration_ms: Object.hasOwn(receipt.payload, "duration_ms"),

@@ -6,6 +6,7 @@ docs/examples/verify.mjs makes the same checks, with the same findings, in JavaS
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -42,6 +43,9 @@ _REGISTRIES: Final[dict[str, Registry[Any]]] = {
     "reward_handler": REWARD_HANDLERS,
     "validator": VALIDATORS,
 }
+
+_PENDING_SECONDS: Final = 600
+"""From then on a play must be in the log, if the log's key is given."""
 
 _FIELDS: Final = frozenset(fields_of(m.PlayReceipt))
 
@@ -95,7 +99,10 @@ def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | No
         yield from _of_log(receipt, log, key)
     else:
         if log:
-            yield Finding("pending: the play is not in the log yet", None)
+            is_late = key is not None and time.time() > receipt["played_at"] + _PENDING_SECONDS
+            yield Finding("pending: the play is not in the log yet", False if is_late else None)
+        elif key is not None:
+            yield Finding("the receipt has a log, which the key is of", False)
         yield Finding(f"not fixed by the start: {', '.join(_not_fixed(receipt, terms))}", None)
     if unknown := sorted(receipt.keys() - _FIELDS):
         yield Finding(f"unknown, not checked: {', '.join(unknown)}", None)

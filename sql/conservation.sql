@@ -1412,6 +1412,18 @@ SELECT m.id, '' AS row_id, '' AS scope_key, 'a leaf' AS expected, iso(to_timesta
 FROM missing AS m JOIN log_trees AS t ON t.tenant_id = $1
 WHERE to_timestamp(m.at / 1000000.0) < t.logged_until - interval '60 seconds'
 
+-- name: logged_time
+-- No row that the log waits for is dated in the future. Until that time it has no leaf, and can be changed unnoticed.
+SELECT k.id, '' AS row_id, '' AS scope_key, 'not later than now' AS expected, iso(to_timestamp(r.at / 1000000)) AS found
+FROM unnest($2::text[]) AS k (id)
+CROSS JOIN LATERAL (
+    SELECT (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL)
+                                   ::log_leaves), 'UTF8')::jsonb ->> 'at')::bigint AS at
+) AS r
+WHERE r.at > unix_micro(clock_timestamp() + interval '60 seconds') AND NOT EXISTS (
+    SELECT FROM log_leaves AS l
+    WHERE l.tenant_id = $1 AND l.kind = split_part(k.id, ' ', 1) AND l.row_id = split_part(k.id, ' ', 2))
+
 -- name: leaf_row
 -- Each leaf of the log has its row, which still hashes to it.
 SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,

@@ -30,6 +30,12 @@ LOG: Final[dict[str, Case]] = {
         "play p1,play p2,play p3",
         "play p1||a leaf|2026-02-01T00:00:00Z",
     ),
+    "logged_time": (
+        """+ plays play_id played_at: early '2126-01-01 00:00Z' | late '2126-01-01 00:00Z' | past '2026-01-01';
+        + log_leaves leaf_index kind row_id: 0 play early;""",
+        "play early,play late,play past",
+        "play late||not later than now|2126-01-01T00:00:00Z",
+    ),
     "leaf_row": (
         rf"""+ log_leaves leaf_index kind row_id hash: 0 play p '\x00' | 1 mark m '\x{MARK}' | 2 mark n '\x01';""",
         "0,1,2",

@@ -37,7 +37,8 @@ _TIMES: Final = {"since": Kind.TIME, "until": Kind.TIME, "from": Kind.TIME, "at"
 """Suffixes of fields that hold a time."""
 
 _REPEATED: Final = re.compile(
-    r"^#+ Table of Contents\n(.*\n)*?(?=\*\*|#)|^\*\*Commands\*\*:\n\n(\* .*\n)+|^\* `--(admin-url|token|json)\b.*\n",
+    r"^#+ Table of Contents\n(.*\n)*?(?=\*\*|#)|^\*\*Commands\*\*:\n\n(\* .*\n)+"
+    r"|^\* `--(admin-url|token STR`: A token with a management|json)\b.*\n",
     re.MULTILINE,
 )
 """Parts that the page on commands has only once: a list of commands, and the common options."""

@@ -56,8 +56,7 @@ def witness(
         A verifier key of the log, from its operator (`tombola log status`). Required at the first visit; later adds
         the key.
     token
-        A staff token of the tenant, which is sent to the URL. Without one, entries are not checked. TOMBOLA_TOKEN is
-        not sent: the URL may be anyone's.
+        A staff token of the tenant, for checking the entries too. TOMBOLA_TOKEN is not sent: the URL may be anyone's.
     all_entries
         Check every entry, not only those since the last visit.
     older_than

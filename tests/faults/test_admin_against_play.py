@@ -21,7 +21,7 @@ PLAYS = 480 if FULL else 240
 PLAYERS = 8
 PLAYS_PER_ACT = 120
 """Each admin acts once in so many plays: there are more admins' acts than in any campaign, and time left to play."""
-LEAST = 0.5
+LEAST, ROUNDS = 0.5, 3
 
 Act = Callable[["Scene", int], Awaitable[Any]]
 
@@ -131,10 +131,13 @@ async def seconds_beside(playing: Scene, changing: Scene, acts: tuple[Act, ...])
 async def judge(scenes: tuple[Scene, Scene], acts: tuple[Act, ...]) -> None:
     """Fails below LEAST of the play rate beside the same acts on another tenant: machine speed cancels out."""
     beside = elsewhere = 0.0
-    for one, other in (scenes, scenes[::-1]):
-        beside += await seconds_beside(one, one, acts)
-        elsewhere += await seconds_beside(one, other, acts)
-    assert elsewhere / beside >= LEAST, f"plays took {beside:.2f} s, and {elsewhere:.2f} s beside acts elsewhere"
+    for _ in range(ROUNDS):  # A second or two are little beside other tests: what is too slow stays so for longer.
+        for one, other in (scenes, scenes[::-1]):
+            beside += await seconds_beside(one, one, acts)
+            elsewhere += await seconds_beside(one, other, acts)
+        if elsewhere / beside >= LEAST:
+            return
+    raise AssertionError(f"plays took {beside:.2f} s, and {elsewhere:.2f} s beside acts elsewhere")
 
 
 @pytest.mark.fault(

@@ -190,7 +190,7 @@ class DrawDrawn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The tenant's Merkle log has grown, and its new root is signed. Whoever stores these is a witness of the log."""
+    """The tenant's Merkle log has grown, and its new root is signed. Store these to detect later changes of the log."""
 
     TYPE: ClassVar[str] = "log.checkpoint"
 

@@ -9,14 +9,16 @@ VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11,
         clock_timestamp())
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, tracking, revision,
+          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
+          budget, budget_currency, entry, frozen, messages, tracking, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, tracking, revision,
+       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
+       budget, budget_currency, entry, frozen, messages, tracking, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -27,17 +29,20 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- $4 the staff's merchant ('': the tenant).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, tracking, revision,
+       timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
+       budget, budget_currency, entry, frozen, messages, tracking, revision,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
-WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
+WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3
+  AND ($5::text IS NULL OR campaign_id < $5)
   AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
 ORDER BY campaign_id DESC
 LIMIT $6
 
 -- name: update
 -- Writes every field of a campaign as its next revision; the caller has locked the tenant. $19 the expected revision
--- (optimistic lock), 0 any. entry_since is the clock's time under that lock: every earlier play has committed. No row: no such campaign, or another revision.
+-- (optimistic lock), 0 any. entry_since is the clock's time under that lock: every earlier play has committed.
+-- No row: no such campaign, or another revision.
 UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),
     redeem_until = at_unix($8), timezone = $9, settings = $10, origins = $11, budget = $12,
@@ -48,7 +53,8 @@ UPDATE campaigns SET
 WHERE tenant_id = $1 AND campaign_id = $2 AND $19::integer IN (0, revision)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts, budget, budget_currency, entry, frozen, messages, tracking, revision,
+          timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
+          budget, budget_currency, entry, frozen, messages, tracking, revision,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: stop_counting_entries

@@ -1445,7 +1445,7 @@ CROSS JOIN LATERAL (SELECT (convert_from(log_entry(l), 'UTF8')::jsonb ->> 'at'):
 WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND r.at < m.at - 60000000
 
 -- name: leaf_gap
--- Each leaf of the log but the first follows another one.
+-- The indexes of the log's leaves have no gaps.
 SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
        'leaf ' || l.leaf_index - 1 AS expected, 'none' AS found
 FROM log_leaves AS l

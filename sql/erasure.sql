@@ -140,11 +140,12 @@ UPDATE integration_deliveries SET event = $4, answer = '', error = ''
 WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 
 -- name: log
--- Waits for an append to the log, which may have read what they sent, and keeps the next one out.
+-- Locks the log: a running append may have read what they sent.
 SELECT true FROM log_trees WHERE tenant_id = $1 FOR UPDATE
 
 -- name: salts
--- Deletes at most $3 salts of the log's hashes of what they sent: without its salt a hash leads to nothing.
+-- Deletes at most $3 salts of the log's hashes of what they sent. Without the salt, a hash
+-- does not reveal its input.
 UPDATE log_leaves SET salt = NULL
 WHERE tenant_id = $1 AND leaf_index = ANY(ARRAY(
     SELECT l.leaf_index FROM plays AS p

@@ -448,8 +448,8 @@ UPDATE leaderboard_adjustments SET player_id = $3::text
 WHERE tenant_id = $1 AND player_id = $2 AND board_id = ANY(ARRAY(SELECT board_id FROM leaderboards WHERE tenant_id = $1));
 
 -- name: lock_boards
--- Locks the tenant's active boards FOR SHARE. So a board is finalized before the guest's plays move, and its ranks move
--- with them, or afterwards: otherwise the player of a guest that was ranked meanwhile would have no rank.
+-- Locks the tenant's active boards FOR SHARE. Without it, a board finalized during the merge would rank the guest, and the
+-- player would lose the rank.
 SELECT FROM leaderboards WHERE tenant_id = $1 AND status = 'active' ORDER BY board_id FOR SHARE;
 
 -- name: move_standings

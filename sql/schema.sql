@@ -1115,7 +1115,6 @@ CREATE TABLE entry_counts (
     PRIMARY KEY (tenant_id, campaign_id)
 );
 
--- Idempotency keys of submitted entries, with the reply.
 -- Solved captchas, each of which counts once.
 CREATE TABLE entry_captchas (
     tenant_id  text COLLATE "C" NOT NULL,
@@ -1125,6 +1124,7 @@ CREATE TABLE entry_captchas (
 );
 CREATE INDEX entry_captchas_expiry ON entry_captchas (tenant_id, expires_at);
 
+-- Idempotency keys of submitted entries, with the reply.
 CREATE TABLE entry_keys (
     tenant_id       text COLLATE "C" NOT NULL,
     player_id       ident NOT NULL,
@@ -1907,8 +1907,8 @@ CREATE FUNCTION log_entry(facts jsonb) RETURNS bytea LANGUAGE sql IMMUTABLE PARA
     FROM jsonb_each(facts) AS f (name, value)
 );
 
--- The entry of a leaf as its row is now. NULL: the row is missing. An erased play keeps the `sent` of its leaf: what the
--- hash was of is gone, and so is the salt.
+-- The entry of a leaf as its row is now. NULL: the row is missing. An erased play keeps the `sent` of its leaf, since the
+-- hashed input and the salt are deleted.
 CREATE FUNCTION log_entry(leaf log_leaves) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
 DECLARE
     facts jsonb;

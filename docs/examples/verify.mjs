@@ -54,7 +54,7 @@ function runningSums(weights) {
   return weights.map((weight) => (sum += weight));
 }
 
-/** The first index whose sum exceeds the word; -1 past them all. */
+/** The first index at which the sum exceeds the word; -1: none. */
 const pick = (sums, word) => sums.findIndex((sum) => sum > word);
 
 /** The same for sums that end at 1, up to rounding: past them all, the last weight above 0. */
@@ -229,7 +229,7 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
     else find("the checkpoint is signed: give the log's key to check it", null);
   } else {
     if (receipt.log) find("pending: the play is not in the log yet", key && Date.now() / 1e3 > receipt.played_at + 600 ? false : null);
-    else if (key) find("the receipt has a log, which the key is of", false);
+    else if (key) find("the receipt contains the log of the key", false);
     const free = {
       client_seed: !receipt.words.length,
       duration_ms: Object.hasOwn(receipt.payload, "duration_ms"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -332,15 +333,18 @@ class Dispatcher:
         try:
             if number and not await self._limit.take(event.tenant_id, "phone", number):
                 return Skipped(TOO_MANY)
-            outcome = await provider(self._connector, request)
-            if number and isinstance(outcome, Failed):
-                await self._limit.give_back(event.tenant_id, "phone", number)
-            return outcome
         except (Fault, asyncpg.PostgresError) as error:
             return Failed(f"the limit of the number cannot be read: {type(error).__name__}")
+        outcome: LoggedOutcome
+        try:
+            outcome = await provider(self._connector, request)
         except Exception as error:
             log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
-            return Failed(f"the provider failed: {type(error).__name__}")
+            outcome = Failed(f"the provider failed: {type(error).__name__}")
+        if number and isinstance(outcome, Failed):
+            with suppress(Fault, asyncpg.PostgresError):  # The retry is counted as well then.
+                await self._limit.give_back(event.tenant_id, "phone", number)
+        return outcome
 
     def _skipped(self, row: Any, event: Event, attempts: int, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()

@@ -136,7 +136,7 @@ class LogSender:
 
 
 class SmtpSender:
-    """Sends mails, each over a new connection. address: the sender's. reply_to: where replies go, if not there."""
+    """Sends mails, each over a new connection. address: the sender's. reply_to: for replies; empty: the sender's."""
 
     carries = frozenset({"email"})
 

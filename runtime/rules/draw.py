@@ -71,8 +71,7 @@ class Words:
 
     def word(self, i: int) -> float:
         """Word `i`, counted from 0; the same on every call."""
-        digest = hmac.digest(self._seed, self._prefix + b"%d" % i, "sha256")
-        return int.from_bytes(digest[:8], "big") / _WORD_RANGE
+        return int.from_bytes(self.first_bytes(i), "big") / _WORD_RANGE
 
     def first_bytes(self, i: int) -> bytes:
         """The 8 bytes of word `i`."""

@@ -1,4 +1,4 @@
-"""ALTCHA's proof of work: a client finds the number whose hash is given, which costs it some seconds of processor time.
+"""ALTCHA's proof of work: the client searches the number that hashes to the challenge, for about a second.
 
     challenge   SHA-256(salt + number) in hex, with a secret number from 0 to NUMBER_MAX
     salt        random, then "?expires=UNIX_SECONDS&". The closing "&" keeps digits from moving from number to salt
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 NUMBER_MAX: Final = 100_000
-"""About a second of a phone's time on average; a farmer pays it for each entry."""
+"""Half of them are tried on average: about a second on a phone, for each entry."""
 
 VALID_SECONDS: Final = 600
 ALGORITHM: Final = "SHA-256"

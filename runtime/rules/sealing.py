@@ -37,7 +37,7 @@ class Seal:
 
     @classmethod
     def read(cls, path: Path) -> Seal:
-        """For the public key in a PEM file. ValueError: it has none of X25519."""
+        """For the public key in a PEM file. ValueError: it is not an X25519 key."""
         key = load_pem_public_key(path.read_bytes())
         if not isinstance(key, X25519PublicKey):
             raise ValueError(f"{path} is not an X25519 public key")
@@ -57,7 +57,7 @@ class Opener:
 
     @classmethod
     def read(cls, path: Path, head: str) -> Opener:
-        """With the private key in a PEM file. ValueError: it has none of X25519."""
+        """With the private key in a PEM file. ValueError: it is not an X25519 key."""
         key = load_pem_private_key(path.read_bytes(), None)
         if not isinstance(key, X25519PrivateKey):
             raise ValueError(f"{path} is not an X25519 private key")

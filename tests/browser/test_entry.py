@@ -1,6 +1,5 @@
 """Entry forms, codes and prize draws as players meet them: in their language, by keyboard, typed or scanned."""
 
-import asyncio
 import re
 from typing import Any, Final
 
@@ -89,7 +88,7 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
             await page.evaluate("[localStorage, sessionStorage].forEach((one) => one.clear())")
     google = "www.googletagmanager.com"
     scripts = (f"{google}/gtag/js", f"{google}/gtm.js", "connect.facebook.net/en_US/fbevents.js")
-    await until(lambda: asyncio.sleep(0, len(asked) >= 3))
+    await until(lambda: len(asked) >= 3)
     assert sorted(asked) == sorted(f"https://{one}" for one in scripts)
     assert await page.evaluate("[dataLayer.length, fbq.queue.length]") == [3, 2]
     await page.reload()

@@ -289,7 +289,7 @@ def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:
     return commit
 
 
-async def test_failing_commit_makes_the_waiting_round_distrust(world: World, cache: GameCache, game_id: str) -> None:
+async def test_failed_commit_discards_cached_state_of_the_waiting(world: World, cache: GameCache, game_id: str) -> None:
     ann = await asks(game_id, "ann")
     for everything in (True, False):
         await cache.refresh(ann, everything=True)

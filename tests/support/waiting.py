@@ -10,7 +10,7 @@ HANG_SECONDS: Final = 150.0
 
 
 async def until(read: Callable[[], Any], fits: Callable[[Any], Any] = bool) -> None:
-    """Returns once what is read, or awaited, fits. TimeoutError where it does not come about."""
+    """Reads until the value fits. TimeoutError after HANG_SECONDS."""
     async with asyncio.timeout(HANG_SECONDS):
         while not fits(await found if inspect.isawaitable(found := read()) else found):
             await asyncio.sleep(0.01)

@@ -42,6 +42,11 @@ _TABLES: Final = """
     CREATE TABLE results (contest, rank, holder);
     CREATE TABLE prizes (id PRIMARY KEY, total);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
+    CREATE INDEX won_reward ON won (reward_id);
+    CREATE INDEX winners_reward ON winners (reward_id);
+    CREATE INDEX winners_contest ON winners (contest, rank);
+    CREATE INDEX results_contest ON results (contest, rank);
+    CREATE INDEX rewards_prize ON rewards (prize_id);
 """
 
 _UNLOGGED: Final = "SELECT id FROM {} WHERE logged_at IS NULL AND at < ?"
@@ -286,7 +291,7 @@ class _Check:
             yield compare(self.witness, read_checkpoint(self.note) if self.note else None, self.seen)
         if not self.note:
             if self.key is not None:
-                yield Finding("the file has a log, which the key is of", False)
+                yield Finding("the file contains the log of the key", False)
             yield Finding("the file has no log: nothing shows that plays were left out or written later", None)
             return
         checkpoint = read_checkpoint(self.note)

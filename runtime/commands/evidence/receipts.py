@@ -102,7 +102,7 @@ def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | No
             is_late = key is not None and time.time() > receipt["played_at"] + _PENDING_SECONDS
             yield Finding("pending: the play is not in the log yet", False if is_late else None)
         elif key is not None:
-            yield Finding("the receipt has a log, which the key is of", False)
+            yield Finding("the receipt contains the log of the key", False)
         yield Finding(f"not fixed by the start: {', '.join(_not_fixed(receipt, terms))}", None)
     if unknown := sorted(receipt.keys() - _FIELDS):
         yield Finding(f"unknown, not checked: {', '.join(unknown)}", None)

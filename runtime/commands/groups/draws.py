@@ -27,7 +27,7 @@ PART: Final = 3_000
 
 @app.command(name="tickets")
 async def set_tickets(draw: str, file: Path, /, *, connection: Connection = DEFAULTS) -> None:
-    """Set the tickets of players in the list of an open draw whose tickets are imported. 0 removes a player.
+    """Set players' tickets in the list of an open draw with imported tickets. 0 removes a player.
 
     The list is sent in parts of 3,000 players. If it stops midway, run it again: the same file has the same effect.
 

@@ -121,8 +121,8 @@ class Login:
                 code = LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at)
                 await self.sender.send(code)
         except (SendFailed, Fault) as error:
-            sender = "tenant" if issued.own_sender else self.edge.settings.login_sender
-            log.error("login_code_not_sent", sender=sender, why=str(error))
+            if isinstance(error, SendFailed):  # Core has logged a failure of the tenant's own sender.
+                log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
             await self.challenges.withdraw(scope, issued.challenge_id, client, login_id)
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5

@@ -42,6 +42,8 @@ async def claim(
 
 async def refuse_taken(engine: Engine, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:
     """Adds a problem for each host of another tenant, or of the service. Raises StoreUnavailable."""
+    if not hosts:
+        return
     own = {urlsplit(one).hostname for one in (engine.settings.consumer_base_url, engine.settings.callback_base_url)}
 
     async def taken(database: Database) -> list[str]:

@@ -21,6 +21,7 @@ from runtime.operations.players.challenges import Rate, charge_all
 from runtime.operations.row import DESIGNERS, STAFF, Operation
 from runtime.operations.signed import not_signed
 from runtime.outgoing.senders import SendFailed
+from runtime.outgoing.vault import VaultError
 from runtime.rules import mail
 from runtime.wire.contacts import masked, normalized
 from runtime.wire.enums import enum, token
@@ -55,7 +56,10 @@ async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m
         language=request.language or request.default_language,
         default=request.default_language,
     )
-    sender = sender_of(engine.settings, tenant_id, await engine.database.fetchval(_SENDER, tenant_id))
+    try:
+        sender = sender_of(engine.settings, tenant_id, await engine.database.fetchval(_SENDER, tenant_id))
+    except (VaultError, ValueError) as error:
+        raise _unavailable("the tenant's mail server cannot be used; operators: set its smtp_url again") from error
     reply = m.PreviewMessageReply(
         language=made.language,
         subject=made.subject,

@@ -6,7 +6,7 @@
 
 The last line also has the draw's "entry" in the log and its "leaf_index", once it is there.
 
-runtime/rules/raffle/selection.py defines the hashes and the selection; runtime/commands/evidence.py checks a file.
+runtime/rules/raffle/selection.py defines the hashes and the selection; runtime/commands/evidence/draws.py checks them.
 """
 
 from __future__ import annotations

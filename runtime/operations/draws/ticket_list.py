@@ -1,4 +1,4 @@
-"""The ticket list of a draw whose tickets are imported, such as those of a shop's tills or of entries by post."""
+"""The imported ticket list of a draw, such as from a shop's tills or from entries by post."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runtime.wire.scope import PLAYER_ID_CHARACTERS_MAX, tenant_of
 _SQL: Final = sql.load("draws")
 
 HOLDERS_MAX: Final = 3_000
-"""Players in one request, whose body has at most 10,000 fields; the command line sends several."""
+"""Players in one request: a body has at most 10,000 fields. The command line sends several requests."""
 
 TICKETS_MAX: Final = 10**12
 

@@ -4,8 +4,8 @@ A pass takes the lock of the tenant's log, so that two processes cannot append d
 rows up to a watermark before which no new row can appear (sql/analytics.sql, `horizon`), except those that have a leaf:
 so a pass that is repeated after a crash appends nothing twice. Rows are appended in batches, each in a transaction. The
 last batch of a pass adds a mark, which says that every row from before the watermark is in the log, and the signed
-checkpoint. A log without new rows gets a mark every half hour: one that gets none stands still, which every witness
-notices. Plays write nothing extra.
+checkpoint. A log without new rows gets a mark every half hour, so a witness notices a log that stands still. Plays
+write nothing extra.
 
 Each pass also checks some of the older rows, in turn. One of them without a leaf was inserted with an earlier time.
 It is appended too, after the pass's mark, which contradicts its time: the audit and every witness notice.
@@ -130,7 +130,9 @@ async def append_batch(
         until = min(full)  # From that time on there may be more rows of the kind.
     leaves = _leaves(rows)
     if is_last:
-        swept = await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
+        swept: list[asyncpg.Record] = []
+        if backdated:
+            swept = await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
         if not rows and not swept and state["size"] == state["checkpoint"] and not state["is_idle"]:
             return None
         mark = f"{round(until.timestamp() * 1_000_000)} {state['size'] + len(leaves)}"

@@ -92,7 +92,7 @@ def sign_checkpoint(checkpoint: Checkpoint, keys: Iterable[SigningKey]) -> str:
 
 
 def read_checkpoint(note: str) -> Checkpoint:
-    """The checkpoint of a note, unverified. BadNote if it has not the form of one."""
+    """The checkpoint of a note, unverified. BadNote if it is malformed."""
     origin, size, root, *_ = [*_split(note)[0].split("\n"), "", "", ""]
     try:
         found = Checkpoint(origin, int(size), base64.b64decode(root, validate=True))

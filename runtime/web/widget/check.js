@@ -34,7 +34,7 @@ export function runningSums(weights) {
   return weights.map((weight) => (sum += weight));
 }
 
-/** The first index whose running sum exceeds the word; -1 past them all. @param {number[]} sums @param {number} drawn */
+/** The first index at which the running sum exceeds the word; -1: none. @param {number[]} sums @param {number} drawn */
 export const pick = (sums, drawn) => sums.findIndex((sum) => sum > drawn);
 
 /** The same for sums that end at 1, up to rounding. @param {number[]} sums @param {number} drawn */

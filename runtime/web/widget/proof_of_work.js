@@ -1,4 +1,5 @@
-// ALTCHA's proof of work: finds the number whose hash the service gave. The browser hashes beside the page, so it stays usable.
+// Solves ALTCHA's proof of work: searches the number that hashes to the challenge. Hashing is asynchronous, so the page
+// stays responsive.
 
 const BATCH = 500;
 

@@ -29,7 +29,7 @@ def module_extra_settings() -> dict[str, Any]:
     return {"merkle_log": "promo.example"}
 
 
-async def told(world: World, tmp_path: Path) -> list[dict[str, Any]]:
+async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     """Writes and reads a dossier with plays, a milestone, a draw, a stock move and a player's contact."""
     mug, cup = await world.prize(total=5), await world.prize(total=9)
     rungs = [{"id": "one", "name": "One", "currency": "coin", "threshold": 2, "prize_id": cup}]
@@ -144,7 +144,7 @@ TEXTS: Final = ("draws are those of the log", "the file has a log")
 
 async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_path: Path) -> None:
     """Also if the end, with the hash of all lines, was written anew. Only the authority learns who the players are."""
-    whole = await told(world, tmp_path)
+    whole = await written_by(world, tmp_path)
     tombola, text = Operator(world.stack, tmp_path), (tmp_path / "dossier.jsonl").read_text()
     sessions = [line["play"]["session"].partition(".")[0] for line in whole if "play" in line]
     assert all(name not in text for name in ("vera", "walt", EMAIL)) and {len(one) for one in sessions} == {31}

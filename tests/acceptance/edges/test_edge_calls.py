@@ -206,7 +206,7 @@ class TestReplicas:
 
     @pytest.mark.parametrize("said", [b"", b"\0\0\6\4\0\0\0\0\0", HELLO[:4], HELLO[:-1] + b"0"])
     @pytest.mark.parametrize("hangs_up", [True, False])
-    async def test_stranger_is_asked_nothing(self, desk: Desk, address: str, said: bytes, hangs_up: bool) -> None:
+    async def test_unknown_peer_gets_no_request(self, desk: Desk, address: str, said: bytes, hangs_up: bool) -> None:
         """A Core of another version: the next one does what was meant for it, once."""
         heard = bytearray()
 

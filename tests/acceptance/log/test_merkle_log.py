@@ -38,7 +38,7 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     yield world
 
 
-async def test_rows_enter_once_whoever_races_and_dies(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_enter_once_despite_races_and_crashes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = world.stack
     monkeypatch.setattr(appending, "BATCH", 1)
     await stack.database.execute(appending._SQL["create_tree"], stack.tenant_id)
@@ -210,7 +210,7 @@ async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
     assert await found(stack) == set()
 
 
-async def test_witness_command_says_by_its_exit_code_what_it_found(world: World, tmp_path: Path) -> None:
+async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path) -> None:
     stack = world.stack
     await append(stack)
     [key] = (await stack.admin("GET", "/admin/log")).data["keys"]

@@ -160,7 +160,7 @@ async def test_json_mapping_nests_fields_and_omits_absent_ones(target: Service) 
         Webhook(SECRET).verify(one.body, dict(one.headers))
 
 
-async def test_sms_goes_to_the_players_number_at_most_so_often(target: Service, monkeypatch: Any) -> None:
+async def test_sms_per_number_is_rate_limited(target: Service, monkeypatch: Any) -> None:
     monkeypatch.setattr(address_limit, "ADDRESS_MOST", 2)
 
     async def refuse(got: Got) -> web.StreamResponse:

@@ -93,7 +93,7 @@ LISTED: Final[dict[str, tuple[list[str], list[str]]]] = {
 
 
 @pytest.mark.parametrize("listed", LISTED)
-def test_origin_is_what_the_list_says_and_nothing_like_it(listed: str) -> None:
+def test_only_listed_origins_match(listed: str) -> None:
     allowed, others = LISTED[listed]
     assert [origin for origin in others + allowed if listed in candidates(origin)] == allowed
 

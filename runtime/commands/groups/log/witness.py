@@ -1,9 +1,9 @@
 """A witness of a log: remembers the last checkpoint, and accepts a new one only if the log was appended to.
 
 It trusts only the keys in its state. With entries it also notices changed rows: an entry bundle is made of the rows as
-they are now, so a changed row does not hash to its leaf. Each hash that it uses is one that leads to a signed root.
-Every log grows, at least by a mark each half hour. One that does not stands still: its operator can write false rows
-before it has them. Memory does not grow with the log.
+they are now, so a changed row does not hash to its leaf. It uses only hashes that are verified against a signed
+root. Every log grows, at least by a mark each half hour. If it stops growing, its operator can insert false rows before
+they are logged. Memory does not grow with the log.
 """
 
 from __future__ import annotations

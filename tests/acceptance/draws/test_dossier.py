@@ -122,7 +122,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "time": lambda lines: first(lines, "play").update(played_at=1),
     "leaf": lambda lines: first(lines, "play").update(leaf_index=0),
     "not logged": unlogged,
-    "the file has a log": lambda lines: [unlogged(lines), drop(lines, "checkpoint", "leaves", "mark")],
+    "the file contains the log": lambda lines: [unlogged(lines), drop(lines, "checkpoint", "leaves", "mark")],
     "mark": lambda lines: lines.insert(-1, {"mark": first(lines, "play")["entry"]}),
     "checkpoint": lambda lines: lines.remove({"leaves": first(lines, "leaves")}),
     "session": lambda lines: first(lines, "play").update(session="sess_0.k.0"),
@@ -138,7 +138,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "evidence": lambda lines: first(lines, "evidence").update(name="Another draw"),
     "stock": scarce,
 }
-TEXTS: Final = ("draws are those of the log", "the file has a log")
+TEXTS: Final = ("draws are those of the log", "the file contains the log")
 """Changes that others refute too: by the text that must."""
 
 

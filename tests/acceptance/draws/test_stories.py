@@ -27,13 +27,10 @@ def module_extra_settings() -> dict[str, Any]:
 
 async def dossier(world: World, tombola: Operator) -> str:
     """What `tombola verify` says of the campaign's dossier, as it is now."""
-    written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *consumer(world))
+    words = ("--consumer-url", world.stack.process.consumer_url)
+    written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *words)
     assert written.code == 0, written.err
     return (await tombola("verify", "dossier.jsonl")).out
-
-
-def consumer(world: World) -> tuple[str, str]:
-    return "--consumer-url", world.stack.process.consumer_url
 
 
 async def past(world: World, at: float) -> None:

@@ -1,5 +1,6 @@
 """A tenant's own sender: its address and mail server are used for its mails, and only there."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from runtime.operations.key_rotation import Rotation
 from runtime.outgoing.vault import Vault, sender_context
 from runtime.settings import Key
+from tests.support.guests import log_in
 from tests.support.login import let_resend, start, verify
 from tests.support.mailbox import Mailbox
 from tests.support.stack import Stack, fields_of
@@ -45,6 +47,18 @@ async def test_tenants_sender_and_server_send_its_mails(own_world: World, mailbo
     await let_resend(stack)
     assert (await start(stack, ADDRESS, "email")).reason == "SENDER_UNAVAILABLE", "the installation's server is away"
     assert (await put(stack, {})).data["sender"] is None
+
+
+async def test_own_sender_sends_reward_codes_without_another(
+    own_world: World, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack, player = own_world.stack, await log_in(own_world.stack, contact=ADDRESS)
+    await put(stack, {"address": "win@fair.example", "smtp_url": f"smtp://127.0.0.1:{mailbox.port}"})
+    game_id = await own_world.wheel(await own_world.prize(codes=["MINE-1"]))
+    reward = (await own_world.round(game_id, player)).data["rewards"][0]["reward_id"]
+    monkeypatch.setattr(stack.engine, "settings", replace(stack.engine.settings, login_sender="log", development=False))
+    assert (await stack.admin("POST", f"/admin/rewards/{reward}/send-code", {"reason": "lost"})).code == "OK"
+    assert "MINE-1" in mailbox.parsed[-1].get_content()
 
 
 async def test_mail_servers_url_is_sealed_and_rotated(stack: Stack) -> None:

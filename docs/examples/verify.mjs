@@ -228,7 +228,7 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
     if (key) find("the checkpoint is signed by the key", await isSigned(receipt.log.checkpoint, key));
     else find("the checkpoint is signed: give the log's key to check it", null);
   } else {
-    if (receipt.log) find("pending: the play is not in the log yet", key && Date.now() / 1e3 > receipt.played_at + 600 ? false : null);
+    if (receipt.log) find("pending: the play is not in the log yet", key && !(Math.abs(Date.now() / 1e3 - receipt.played_at) < 600) ? false : null);
     else if (key) find("the receipt contains the log of the key", false);
     const free = {
       client_seed: !receipt.words.length,
@@ -278,22 +278,22 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
 }
 
 // ---- node verify.mjs FILE... ------------------------------------------------------------------
-
 if (globalThis.process?.argv?.[1]?.endsWith("verify.mjs")) {
   const { readFileSync } = process.getBuiltinModule("node:fs");
   const given = process.argv.slice(2);
   const options = {};
+  const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\ufffd"); // A file could print lines of its own.
   while (given[0]?.startsWith("--")) options[given[0].slice(2)] = given.splice(0, 2)[1];
   if (!given.length) process.exitCode = 2;
   for (const file of given) {
     if (given.length > 1) console.log(file);
     try {
       for (const { text, ok } of await verify(readFileSync(file, "utf8"), options)) {
-        console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${text}`);
+        console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${printable(text)}`);
         if (ok === false) process.exitCode ||= 1;
       }
     } catch (error) {
-      console.log(`error  ${error.message}`);
+      console.log(`error  ${printable(error.message)}`);
       process.exitCode = 2;
     }
   }

@@ -13,7 +13,7 @@ from cyclopts import App
 from runtime.commands.environment import EXIT_USE
 from runtime.commands.evidence import dossier as dossiers
 from runtime.commands.evidence import receipts
-from runtime.commands.evidence.findings import Finding, read_object, report
+from runtime.commands.evidence.findings import Finding, printable, read_object, report
 from runtime.commands.evidence.witnessed import compare
 from runtime.commands.groups import DOSSIER, VERIFY
 from runtime.commands.groups.log.witness import State
@@ -90,5 +90,5 @@ def _errors(command: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError) as error:
-        print(f"tombola {command}: {error}", file=sys.stderr)
+        print(f"tombola {command}: {printable(str(error))}", file=sys.stderr)
         sys.exit(EXIT_USE)

@@ -21,10 +21,15 @@ def report(findings: Iterable[Finding]) -> None:
     """Prints the findings, a line each. Ends the process if a check failed."""
     refuted = False
     for finding in findings:
-        print({True: "ok     ", False: "FAILED ", None: "open   "}[finding.ok] + finding.text)
+        print({True: "ok     ", False: "FAILED ", None: "open   "}[finding.ok] + printable(finding.text))
         refuted |= finding.ok is False
     if refuted:
         sys.exit(EXIT_REFUTED)
+
+
+def printable(text: str) -> str:
+    """The text without control characters: a file could otherwise print lines of its own."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def read_object(text: str | bytes, kind: str) -> dict[str, Any]:

@@ -99,8 +99,8 @@ def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | No
         yield from _of_log(receipt, log, key)
     else:
         if log:
-            is_late = key is not None and time.time() > receipt["played_at"] + _PENDING_SECONDS
-            yield Finding("pending: the play is not in the log yet", False if is_late else None)
+            is_new = abs(time.time() - receipt["played_at"]) < _PENDING_SECONDS
+            yield Finding("pending: the play is not in the log yet", None if is_new or key is None else False)
         elif key is not None:
             yield Finding("the receipt contains the log of the key", False)
         yield Finding(f"not fixed by the start: {', '.join(_not_fixed(receipt, terms))}", None)

@@ -5,7 +5,6 @@ import base64
 import hashlib
 import hmac
 import ipaddress
-import itertools
 import json
 from dataclasses import replace
 from typing import Any, Final
@@ -102,8 +101,8 @@ async def test_token_is_verified_by_the_service_and_counts_once(stack: Stack, mo
         settings = replace(stack.engine.settings, captcha_verify_url=service.url, captcha_secret="s3cret", **local)
         monkeypatch.setattr(stack.engine, "settings", settings)
         assert (await asked(stack, campaign_id)) == {"kind": "siteverify", "site_key": "site"}
-        tries = [(player, token) for player, token in itertools.product(("ann", "bob"), ("bad", "good"))][:4]
-        answers = [(await submit(stack, campaign_id, *one)).reason for one in tries[:2] + tries[3:]]
+        tries = (("ann", "bad"), ("ann", "good"), ("bob", "good"))
+        answers = [(await submit(stack, campaign_id, *one)).reason for one in tries]
         assert answers == ["CAPTCHA_REQUIRED", "", "CAPTCHA_REQUIRED"]
         assert (await submit(stack, campaign_id, "cleo", "good")).reason == "CAPTCHA_UNAVAILABLE", "no JSON"
 

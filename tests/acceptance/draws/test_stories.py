@@ -33,13 +33,6 @@ async def dossier(world: World, tombola: Operator) -> str:
     return (await tombola("verify", "dossier.jsonl")).out
 
 
-async def past(world: World, at: float) -> None:
-    async def is_past() -> bool:
-        return world.stack.engine.clock.now() > at
-
-    await until(is_past)
-
-
 async def test_official_checks_a_promotion_with_sealed_moments(world: World, tmp_path: Path) -> None:
     stack, tombola, ends = world.stack, Operator(world.stack, tmp_path), int(time.time()) + 4
     sealed = {"kind": "SEALED", "units": 3, "starts_at": ends - 3_600, "ends_at": ends}
@@ -49,7 +42,7 @@ async def test_official_checks_a_promotion_with_sealed_moments(world: World, tmp
     won: list[float] = []
     for nth in range(9):
         if nth == 6:
-            await past(world, ends)  # From here on every unit is free.
+            await until(lambda: stack.engine.clock.now() > ends)  # From here on every unit is free.
         answer = await world.round(game_id, f"player{nth}")
         won += [stack.engine.clock.now()] * len(prize_ids(answer))
     assert len(won) == 3, "every unit goes if a play follows"
@@ -85,7 +78,7 @@ async def test_official_checks_a_raffle_with_a_public_number(world: World, tmp_p
     assert (await tombola("draws", "tickets", draw_id, tickets)).code == 0
     path = f"/admin/draws/{draw_id}"
     root = (await stack.admin("POST", f"{path}/close", {})).data["tickets_root"]
-    await past(world, published)
+    await until(lambda: stack.engine.clock.now() > published)
     assert (await stack.admin("POST", f"{path}/draw", {"value": "3 9 17 28 33 41"})).code == "OK"
     drawn = (await stack.admin("POST", f"{path}/confirm", {})).data
     async with stack.http.get(

@@ -16,6 +16,7 @@ from runtime.commands.evidence.receipts import read_receipt, verify
 from runtime.operations.log.appending import append
 from runtime.rules.log.notes import VerifierKey
 from tests.support.browsing import REQUIRED
+from tests.support.operator import Operator
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
@@ -138,10 +139,9 @@ async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_
     for nth, path in enumerate(paths):
         receipt = await read(world, path)
         for kind, whole in (("logged", receipt), ("alone", {**receipt, "log": None})):
-            without = [
-                ("no_log", {**whole, "log": None}),
-                ("late", {**whole, "log": {"pending": True}, "played_at": 0}),
-            ]
+            pending = {**whole, "log": {"pending": True}}
+            without = [("no_log", {**whole, "log": None}), ("late", {**pending, "played_at": 0})]
+            without.append(("future", {**pending, "played_at": 4_102_444_800}))
             for name, one in [("", whole), *changed(whole), *without * (kind == "logged")]:
                 title = f"{nth} {kind} {name}"
                 files[title] = tmp_path / f"{title}.json"
@@ -154,6 +154,14 @@ async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_
         theirs += javascript(paths_of, keyed)
     assert [name for name, one, other in zip(files, ours, theirs, strict=True) if not agree(one, other)] == []
     assert [name for name, found in zip(files, ours, strict=True) if not is_right(name, found)] == []
+
+
+async def test_receipt_prints_no_lines_of_its_own(world: World, tmp_path: Path) -> None:
+    receipt, file = await read(world, await played(world, await world.wheel())), tmp_path / "forged.json"
+    file.write_text(json.dumps({**receipt, "x\nok     forged\x1b[2A": 1}))
+    ours = (await Operator(world.stack, tmp_path)("verify", str(file))).out
+    lines = [*ours.splitlines(), *javascript([file, file], "")[0]]
+    assert "\x1b" not in "".join(lines) and [line for line in lines if line.startswith("ok     forged")] == []
 
 
 async def test_receipt_is_only_for_its_player_and_staff(world: World, module_stack: Stack) -> None:

@@ -15,13 +15,14 @@ import msgspec
 from aiohttp import web
 
 from runtime import messages as m
+from runtime.actors.game.sessions import named_player
 from runtime.actors.idempotency import cached_hash
 from runtime.errors import Fault, Status, unknown
 from runtime.http.admission.client_address import Client, client_of, is_trusted
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import REPLAYED, KeyedRequest, Replay, idempotency_key, replay_headers
 from runtime.http.admission.rates import Limited, Policy
-from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
+from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
 from runtime.http.admission.shared_rates import SharedRate
 from runtime.http.auth.identity import Identity, not_staff, require_player, token_missing
 from runtime.http.bodies import read_body

@@ -1,8 +1,8 @@
 """The RPC client of a remote Core: `RpcCaller` calls one of the replicas, over one connection to each.
 
 Requests for one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that they share its
-mailbox and its commits; if that replica is unavailable, they go to the next. This only affects speed: correctness never
-depends on which replica responds.
+mailbox and its commits; if that replica is unavailable, they go to the next. A busy actor's players are spread over
+several replicas (spread.py). This only affects speed: correctness never depends on which replica responds.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from runtime.operations.row import SessionUse
 from runtime.rpc.addresses import Address, Addresses
 from runtime.rpc.connection import FrameProtocol
 from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, answers_of, body
+from runtime.rpc.spread import Spread, player_of
 
 log = structlog.get_logger(__name__)
 
@@ -58,22 +59,35 @@ class RpcCaller:
         self._turn = itertools.count()
         self._addresses = Addresses(names, self._set_addresses)
         self._known = False
+        self._spread = Spread()
 
     async def close(self) -> None:
         """Closes all connections."""
         self._addresses.close()
+        self._spread.close()
         for replica in self._replicas:
             replica.close()
 
     async def call(self, operation: Operation, request: Any) -> Any:
         """The operation's reply. Raises Fault, like Core in the same process."""
         ends = time.monotonic() + self._deadline_seconds
-        fault: Fault | None = None
-        unsure = False
         if not self._known:
             await self._addresses.first()
             self._known = True
-        for replica in self._order(operation, request):
+        if operation.actor is None or len(self._replicas) < 2:
+            return await self._try(self._in_turn(), operation, request, ends)
+        key = operation.actor.key_of(request)
+        load = self._spread.begin(key, len(self._replicas))
+        try:
+            return await self._try(self._order(key, load.width, request), operation, request, ends)
+        finally:
+            self._spread.end(key, load)
+
+    async def _try(self, replicas: list[_Replica], operation: Operation, request: Any, ends: float) -> Any:
+        """The reply of the first replica that can give one."""
+        fault: Fault | None = None
+        unsure = False
+        for replica in replicas:
             if time.monotonic() >= ends:
                 break
             try:
@@ -105,17 +119,29 @@ class RpcCaller:
         for removed in before.values():
             removed.end()
 
-    def _order(self, operation: Operation, request: Any) -> list[_Replica]:
-        """The replicas in the order to try; unavailable ones come last."""
+    def _in_turn(self) -> list[_Replica]:
+        """The replicas, from the next one in turn; unavailable ones come last."""
         if len(self._replicas) < 2:
             return self._replicas
-        if operation.actor is not None:
-            key = repr(operation.actor.key_of(request)).encode()
-            order = sorted(self._replicas, key=lambda replica: replica.weight(key), reverse=True)
-        else:
-            first = next(self._turn) % len(self._replicas)
-            order = self._replicas[first:] + self._replicas[:first]
-        return sorted(order, key=_Replica.is_unavailable)
+        first = next(self._turn) % len(self._replicas)
+        return sorted(self._replicas[first:] + self._replicas[:first], key=_Replica.is_unavailable)
+
+    def _order(self, key: Any, width: int, request: Any) -> list[_Replica]:
+        """The replicas of an actor, the best first; unavailable ones come last.
+
+        width: over so many of the available ones its players are spread. Calls without a player go to any of them.
+        """
+        order = sorted(_ranked(self._replicas, key), key=_Replica.is_unavailable)
+        if width == 1:
+            return order
+        width = min(width, sum(not replica.is_unavailable() for replica in order))
+        return _ranked(order[:width], player_of(request) or next(self._turn)) + order[width:]
+
+
+def _ranked(replicas: Sequence[_Replica], what: Any) -> list[_Replica]:
+    """The replicas by rendezvous hashing: the first one for an actor or player changes only if it leaves them."""
+    key = repr(what).encode()
+    return sorted(replicas, key=lambda replica: replica.weight(key), reverse=True)
 
 
 class _Replica:

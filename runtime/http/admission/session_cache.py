@@ -35,8 +35,3 @@ def session_key(tenant_id: str, session_id: str) -> str:
 def session_name(session_id: str) -> str:
     """The nonce and signature of a session token: as unique as the whole token, but of fixed length."""
     return session_id[5:63]
-
-
-def named_player(session_id: str) -> str:
-    """The player that a session token claims, not verified: the last part of the token."""
-    return session_id.split(".", 3)[-1]

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -14,13 +14,13 @@ from runtime import messages as m
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, OPERATIONS, Operation
-from runtime.rpc import MESSAGE_BYTES_MAX
+from runtime.rpc import MESSAGE_BYTES_MAX, spread
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.connection import HELLO, SendQueue
 from runtime.rpc.frames import FRAME_BYTES, GOODBYE, Answer, Call, answers_of, body, calls_of, frames
 from runtime.rpc.server import RpcServer
 from tests.support.messages import filled
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 SCOPE = m.Scope(tenant_id="tenant_a")
 GET, CREATE, PLAY = BY_NAME["GetCampaign"], BY_NAME["CreateCampaign"], BY_NAME["Play"]
@@ -32,6 +32,7 @@ class Desk:
     def __init__(self) -> None:
         self.gates: dict[str, asyncio.Event] = {}
         self.seen: list[str] = []
+        self.players: list[str] = []
         self.arrived = asyncio.Event()
 
     async def call(self, operation: Operation, request: Any) -> Any:
@@ -47,6 +48,7 @@ class Desk:
                 Status.FAILED_PRECONDITION, "CAP_DAY", "geschafft: ü " * 200, retry_after_seconds=2.5, resets_at=7
             )
         if operation is PLAY:
+            self.players.append(request.player_id)
             return m.PlayReply(play_id=name)
         return m.CampaignReply(campaign=m.Campaign(name=name))
 
@@ -171,6 +173,33 @@ class TestReplicas:
             names = [f"c{number}" for number in range(len(requests))]
             assert await asyncio.gather(*requests) == names
             assert sorted(desk.seen) == sorted(names)
+
+    async def test_busy_game_is_spread_by_player_and_a_calm_one_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spread, "CALLS_PER_REPLICA", 16)
+        desks = [Desk() for _ in range(3)]
+        async with AsyncExitStack() as stack:
+            cores = [await stack.enter_async_context(core(desk)) for desk in desks]
+            addresses = [address for _, address in cores]
+            caller, calmed = [await stack.enter_async_context(edge(*addresses)) for _ in range(2)]
+
+            async def asked_by(players: int, caller: RpcCaller = caller) -> list[set[str]]:
+                for desk in desks:
+                    desk.players.clear()
+                own: dict[str, Any] = {"scope": SCOPE, "id": "hot", "session_id": "s"}
+                plays = [m.PlayRequest(player_id=f"p{nth % players}", **own) for nth in range(2 * players)]
+                await asyncio.gather(*(caller.call(PLAY, play) for play in plays))
+                return [{*desk.players} for desk in desks if desk.players]
+
+            assert [len(own) for own in await asked_by(4)] == [4]
+            first = next(server for desk, (server, _) in zip(desks, cores, strict=True) if desk.players)
+            for left in (3, 2):
+                await asked_by(50)
+                shares = [len(own) for own in await asked_by(50)]
+                assert len(shares) == left and sum(shares) == 50 and min(shares) > 5, "a player asked two, or none"
+                await first.stop()
+            monkeypatch.setattr(spread, "CALM_SECONDS", 0.01)
+            await asked_by(50, calmed)
+            await until(lambda: asked_by(4, calmed), lambda it: len(it) == 1)
 
     async def test_stop_of_core_waits_for_slow_calls(self, desk: Desk) -> None:
         desk.gates["slow"] = asyncio.Event()
@@ -330,18 +359,7 @@ def unframed(said: bytes) -> list[bytes]:
 
 
 class TestFrames:
-    async def test_messages_of_one_turn_go_in_one_frame(self) -> None:
-        sent: list[int] = []
-        queue = SendQueue(lambda frame: sent.append(len(answers_of(frame))))
-        queue.resume()
-        for number in range(50):
-            queue.put(number, Answer(number).row())
-        assert queue.withdraw(7)
-        await asyncio.sleep(0)
-        assert sent == [49]
-        assert not queue.withdraw(8)
-
-    async def test_messages_of_a_pause_go_in_one_frame(self) -> None:
+    async def test_messages_of_a_pause_or_of_one_turn_go_in_one_frame(self) -> None:
         sent: list[int] = []
         queue = SendQueue(lambda frame: sent.append(len(answers_of(frame))))
         for number in range(10):
@@ -349,7 +367,12 @@ class TestFrames:
             await asyncio.sleep(0)
         assert sent == []
         queue.resume()
-        assert sent == [10]
+        for number in range(50):
+            queue.put(number, Answer(number).row())
+        assert queue.withdraw(7)
+        await asyncio.sleep(0)
+        assert sent == [10, 49]
+        assert not queue.withdraw(8)
 
     def test_frames_are_bounded_and_keep_the_order(self) -> None:
         rows = [Call(number, "x" * size, body(None)).row() for number, size in enumerate((9, FRAME_BYTES, 9, 9, 9))]

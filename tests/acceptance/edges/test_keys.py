@@ -231,7 +231,7 @@ async def test_key_of_an_abandoned_emit_is_taken_over_by_one_retry(own_world: Wo
     await stack.database.execute("UPDATE keyed_requests SET reply = $1", begun)
     await forgotten(stack)
     answer = await stack.admin("POST", "/admin/integrations/emit", body, headers=KEY)
-    assert refused(answer) == (409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")
+    assert (*refused(answer), answer.headers["Retry-After"]) == (409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS", "1")
     await stack.database.execute("UPDATE keyed_requests SET requested_at = now() - interval '1 minute'")
     retries = [stack.admin("POST", "/admin/integrations/emit", body, headers=KEY) for _ in range(4)]
     answers = await asyncio.gather(*retries)

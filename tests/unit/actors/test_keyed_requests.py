@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from runtime import messages as m
-from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, in_progress, keyed, request_hash
+from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, keyed, request_hash
 from runtime.errors import Fault
 from runtime.http.admission.idempotency import idempotency_key
 from runtime.wire.codec import decode
@@ -103,10 +103,6 @@ def test_numbers_that_json_does_not_distinguish_make_one_request() -> None:
     equal += [(float(EXACT - 1), EXACT - 1), (float(1 - EXACT), 1 - EXACT)]
     others: list[Any] = [(2.5, 2), (float(EXACT), EXACT), (float(-EXACT), -EXACT), ("2.0", "2"), ("1", 1), (True, 1)]
     assert [(one, other) for one, other in others + equal if asks(one) == asks(other)] == equal
-
-
-def test_request_in_progress_is_retried_in_a_second() -> None:
-    assert in_progress().retry_after_seconds == 1
 
 
 class TestAtTheEdge:

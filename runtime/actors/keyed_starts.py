@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from runtime import messages as m
 from runtime.actors.engine import Actors, Engine
 from runtime.actors.idempotency import Replay, in_progress
-from runtime.stores.ephemeral import Script
+from runtime.stores.ephemeral import Script, tag_of
 from runtime.stores.pipeline import EphemeralDown
 
 RESERVATION_SECONDS: Final = 10
@@ -65,4 +65,4 @@ def _name(request: m.StartRequest) -> str:
     assert request.scope is not None
     parts = (request.player_id, request.id, request.idempotency_key)
     digest = hashlib.blake2b("".join(f"{len(part)}:{part}" for part in parts).encode(), digest_size=16).hexdigest()
-    return f"{{{request.scope.tenant_id}}}o:{digest}"
+    return f"{{{tag_of(request.scope.tenant_id, request.player_id)}}}o:{digest}"

@@ -216,7 +216,7 @@ async def _once(
     keyed = KeyedRequest(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
     # A merchant's id contains no space, so the owner names of two merchants cannot collide.
     owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
-    admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, keyed=keyed)
+    admission = await edge.admission.admit(message.scope.tenant_id, holder=owner, owner=owner, keyed=keyed)
     not_cached = bool(tagged) or operation.reply in _PERSONAL
     if isinstance(admission, Replay) and not not_cached:
         return ok(admission.answer, headers=REPLAYED)

@@ -211,6 +211,7 @@ class ActRoute(Route):
             player_id=player_id,
             ip=client.address,
             network=client.network,
+            holder=named_player(message.session_id) if plays else "",
             # The session proves who opened it. A start without a token proves nothing, so it never gets a stored
             # response; its own response is stored for the guest that it creates.
             owner=player_id or (f"session {session}" if plays else ""),
@@ -266,7 +267,7 @@ class ActRoute(Route):
 
     def _cache_state(self, tenant_id: str, session_id: str, state: bytes) -> None:
         """Caches a session's state while it can be played, so that a second play is refused without asking Core."""
-        self.edge.sessions.store(tenant_id, session_name(session_id), state)
+        self.edge.sessions.store(tenant_id, named_player(session_id), session_name(session_id), state)
 
     def _data(self, reply: Any, scope: m.Scope) -> bytes:
         """The response's data. A new guest gets a token for its later requests."""

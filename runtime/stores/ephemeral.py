@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ from redis.asyncio import ConnectionPool, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import (
     AskError,
     ClusterDownError,
@@ -35,6 +37,32 @@ TOPOLOGY_SECONDS: Final = 0.5
 
 ON_ITS_WAY: Final = (AskError, TryAgainError, ClusterDownError)
 """Errors while a slot migrates or has no owner (MovedError is an AskError): the command was not executed."""
+
+
+BUCKETS: Final = 16
+"""Over how many hash tags a cluster spreads the keys of a tenant's players: enough for the nodes, and few, so that
+concurrent requests share script calls."""
+
+
+def _labels() -> tuple[str, ...]:
+    """The buckets' names: one for each sixteenth of the slots.
+
+    CRC16 is linear: another tenant in front of labels of one length XORs all their slots with one number. So the tags
+    of every tenant are in different sixteenths, and nodes with equal parts of the slots get equal parts of the keys.
+    """
+    found: dict[int, str] = {}
+    for number in range(256):
+        label = f"{number:02x}"
+        found.setdefault(key_slot(label.encode()) * BUCKETS // REDIS_CLUSTER_HASH_SLOTS, label)
+    return tuple(found.values())
+
+
+_LABELS: Final = _labels()
+
+
+def tag_of(tenant_id: str, player_id: str) -> str:
+    """The hash tag of a player's keys, which a request reads together. Keys of the whole tenant have its id alone."""
+    return f"{tenant_id}:{_LABELS[zlib.crc32(player_id.encode('utf-8', 'surrogatepass')) % BUCKETS]}"
 
 
 class Script:
@@ -173,7 +201,7 @@ class Ephemeral:
         await asyncio.gather(*[pipeline.call(("FLUSHDB", "ASYNC")) for pipeline in self._pipelines.values()])
 
     async def delete_of(self, selected: Callable[[str], bool]) -> None:
-        """Deletes the keys of the tenants that `selected` accepts: the hash tag of a key is its tenant's id."""
+        """Deletes the keys of the tenants that `selected` accepts, by their hash tags: the tenant, or tenant:bucket."""
         for pipeline in self._pipelines.values():
             cursor = b"0"
             while True:

@@ -15,7 +15,7 @@ from ops.servers.cluster import ClusterNode, Slot, cluster
 from ops.servers.valkey import Valkey
 from runtime.groups import event_stream
 from runtime.http.admission.rates import ip_tag
-from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.ephemeral import Ephemeral, tag_of
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams import backfill
 from tests.support.address import Address
@@ -178,7 +178,7 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
     settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH, **TO_LOOPBACK)
-    tags = {"tenant": TENANT, "address": ip_tag("127.0.0.1", ""), "stream": "0"}
+    tags = {"player": tag_of(TENANT, "player_0"), "address": ip_tag("127.0.0.1", ""), "stream": "0"}
     slots = {what: Slot(nodes, tag) for what, tag in tags.items()}
     async with new_stack(settings) as stack, new_world(stack) as world, working(stack.engine, "integrations"):
         game_id = await world.wheel(await world.prize())
@@ -211,7 +211,7 @@ NODE_TIMEOUT_MS = "2000"
     figure="every play answered and stored once, rate limits again once the replica is promoted",
 )
 async def test_plays_go_on_over_a_lost_cluster_node(scenario: Scenario, database_url: str, tmp_path: Path) -> None:
-    with cluster(tmp_path) as nodes, serving_replica(tmp_path, nodes, TENANT) as (primary, replica):
+    with cluster(tmp_path) as nodes, serving_replica(tmp_path, nodes, tag_of(TENANT, "limited")) as (primary, replica):
         settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH)
         async with new_stack(settings) as stack, new_world(stack) as world:
             game_id = await world.wheel(await world.prize())

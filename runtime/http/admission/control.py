@@ -1,8 +1,8 @@
 """Admission of gameplay requests: rate limits, idempotency key and session, checked by one script call.
 
 Admissions of one iteration of the event loop share a script call. On a cluster, where a call reaches one node, there is
-one call per tenant, because the keys of a tenant share its hash tag. The bucket of an address belongs to no tenant, so
-it needs a separate, concurrent call.
+one call per hash tag, which the keys of one player share. The bucket of an address belongs to no tenant, so it needs a
+separate, concurrent call.
 
 The store only optimizes: without it every request is admitted, without a session or a reservation, and the constraints
 of the durable store alone decide.
@@ -22,7 +22,7 @@ from runtime.http.admission import idempotency, rates
 from runtime.http.admission.idempotency import InProgress, KeyedRequest, Mismatch, Replay, Reservation
 from runtime.http.admission.rates import Limited, Policy, Rates
 from runtime.http.admission.session_cache import session_key
-from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.ephemeral import Ephemeral, Script, tag_of
 from runtime.stores.pipeline import Arg, EphemeralDown
 
 BATCH_MAX: Final = 64
@@ -114,39 +114,41 @@ class AdmissionControl:
         player_id: str = "",
         ip: str = "",
         network: str = "",
+        holder: str = "",
         owner: str = "",
         keyed: KeyedRequest | None = None,
         session_id: str = "",
     ) -> Admission:
         """Charges the rate limits, reserves the idempotency key and reads the session, in that order, atomically.
 
-        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `keyed` is the
-        request under an idempotency key, if there is one, and `owner` the key's owner: the same key from another
-        client never gets the owner's response.
+        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `holder` has the
+        keys, if not `player_id`: the player of the session, or a member of the staff. `keyed` is the request under an
+        idempotency key, if there is one, and `owner` the key's owner: the same key from another client never gets the
+        owner's response.
         """
         store = self._store
         if not store.up:
             return _UNLIMITED
-        mask = 0
+        mask, tag = 0, tag_of(tenant_id, player_id or holder)
         keys: list[Arg] = []
         if ip and player_id:
-            keys.append(rates.player_key(tenant_id, player_id))
+            keys.append(rates.player_key(tag, player_id))
             mask = _PLAYER
         if ip and not store.sharded:
             keys += rates.ip_keys(ip, network)
             mask |= _IP | _NETWORK if network else _IP
         reservation = None
         if keyed is not None:
-            reservation = idempotency.reservation(tenant_id, owner, keyed)
+            reservation = idempotency.reservation(tag, owner, keyed)
             keys.append(reservation.key)
             mask |= _KEY
         if session_id:
-            keys.append(session_key(tenant_id, session_id))
+            keys.append(session_key(tag, session_id))
             mask |= _SESSION
         if ip and store.sharded:
-            reply = await self._ask_both_nodes(tenant_id, ip, network, keys, mask, reservation)
+            reply = await self._ask_both_nodes(tag, ip, network, keys, mask, reservation)
         elif mask:
-            reply = await self._ask(tenant_id if store.sharded else "", keys, mask, _hash_of(reservation))
+            reply = await self._ask(tag if store.sharded else "", keys, mask, _hash_of(reservation))
         else:
             return _UNLIMITED
         return _UNLIMITED if reply is None else self._read(reply, reservation)
@@ -158,18 +160,19 @@ class AdmissionControl:
 
     def store_response(self, tenant_id: str, owner: str, keyed: KeyedRequest, answer: bytes, seconds: int) -> None:
         """Stores a response for the player that the request created, who could not reserve the key before."""
-        idempotency.settle(self._store, idempotency.reservation(tenant_id, owner, keyed), answer, seconds)
+        reserved = idempotency.reservation(tag_of(tenant_id, owner), owner, keyed)
+        idempotency.settle(self._store, reserved, answer, seconds)
 
     async def _ask_both_nodes(
-        self, tenant_id: str, ip: str, network: str, keys: list[Arg], mask: int, reservation: Reservation | None
+        self, tag: str, ip: str, network: str, keys: list[Arg], mask: int, reservation: Reservation | None
     ) -> list[int | bytes] | None:
-        """Calls two nodes: the address's and the tenant's. If only the address is over its limit, the player has been
+        """Calls two nodes: the address's and the player's. If only the address is over its limit, the player has been
         charged already, and the reserved key must be released.
         """
         of_both = _IP | _NETWORK if network else _IP
         of_ip, reply = await asyncio.gather(
             self._ask(rates.ip_tag(ip, network), list(rates.ip_keys(ip, network)), of_both, b""),
-            self._ask(tenant_id, keys, mask, _hash_of(reservation)),
+            self._ask(tag, keys, mask, _hash_of(reservation)),
         )
         if of_ip is None or reply is None:
             return reply

@@ -3,8 +3,8 @@
 This store is a cache: the key is also written durably with the effect of the request (runtime/actors/idempotency.py),
 except a start's, which has no durable effect. The entry:
 
-    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + response (24 h; for a start,
-                            as long as its session can be played)
+    {tenant:bucket}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + response (24 h; for a
+                                   start, as long as its session can be played)
 """
 
 from __future__ import annotations
@@ -106,13 +106,14 @@ def replay_headers() -> Mapping[str, str]:
     return REPLAYED if replayed.get() else {}
 
 
-def reservation(tenant_id: str, owner: str, keyed: KeyedRequest) -> Reservation:
+def reservation(tag: str, owner: str, keyed: KeyedRequest) -> Reservation:
     """The reservation for RESERVE.
 
+    tag: of the tenant and the player (`tag_of`).
     owner: the player, or without one a proof of the same client (the session that it plays). An address is no proof:
     a whole office shares it, and another client with the same key would get the first one's session and token.
     """
-    return Reservation(f"{{{tenant_id}}}k:{_digest(owner, keyed.route, keyed.key)}", keyed.request_hash)
+    return Reservation(f"{{{tag}}}k:{_digest(owner, keyed.route, keyed.key)}", keyed.request_hash)
 
 
 def settle(store: Ephemeral, reserved: Reservation, answer: bytes | None, seconds: int = ANSWER_SECONDS) -> None:

@@ -4,7 +4,7 @@ In GCRA (the ATM Forum's Generic Cell Rate Algorithm) a bucket is one number, th
 in microseconds of the store's clock, so that all edge processes share one limit. The buckets of addresses and networks
 (IPv6 only) span all tenants: naming another tenant does not evade them. Each key expires when its bucket is full again:
 
-    {tenant}r:<player>   {ip<0..15>}i:<ip>   {ip<0..15>}i:<network>     TAT
+    {tenant:bucket}r:<player>   {ip<0..15>}i:<ip>   {ip<0..15>}i:<network>     TAT
 """
 
 from __future__ import annotations
@@ -160,9 +160,9 @@ class Rates:
         }
 
 
-def player_key(tenant_id: str, player_id: str) -> str:
-    """The key of a player's bucket."""
-    return f"{{{tenant_id}}}r:{player_id}"
+def player_key(tag: str, player_id: str) -> str:
+    """The key of a player's bucket. tag: the player's (`tag_of`)."""
+    return f"{{{tag}}}r:{player_id}"
 
 
 @lru_cache(maxsize=8192)

@@ -1,6 +1,6 @@
 """The session cache: a session's state while it can be played, which saves most database lookups.
 
-    {tenant}s:<session_id>      OPEN or PLAYED
+    {tenant:bucket}s:<session_id>      OPEN or PLAYED; the bucket is the session's player's
 
 Admission control (control.py) reads it. The durable store, not this cache, ensures that a session is played once.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.ephemeral import Ephemeral, tag_of
 
 OPEN: Final = b"open"
 PLAYED: Final = b"played"
@@ -22,14 +22,14 @@ class SessionCache:
         self._store = store
         self._seconds = seconds
 
-    def store(self, tenant_id: str, session_id: str, state: bytes) -> None:
-        """Stores the state of a session. An empty state reads as None."""
-        self._store.post("SET", session_key(tenant_id, session_id), state, "EX", self._seconds)
+    def store(self, tenant_id: str, player_id: str, session_id: str, state: bytes) -> None:
+        """Stores the state of a player's session. An empty state reads as None."""
+        self._store.post("SET", session_key(tag_of(tenant_id, player_id), session_id), state, "EX", self._seconds)
 
 
-def session_key(tenant_id: str, session_id: str) -> str:
-    """The key of a session's state."""
-    return f"{{{tenant_id}}}s:{session_id}"
+def session_key(tag: str, session_id: str) -> str:
+    """The key of a session's state. tag: its player's (`tag_of`)."""
+    return f"{{{tag}}}s:{session_id}"
 
 
 def session_name(session_id: str) -> str:

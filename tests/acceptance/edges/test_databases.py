@@ -14,6 +14,7 @@ from runtime.settings import Key
 from runtime.stores import history
 from runtime.stores.database import at
 from runtime.stores.databases import Databases
+from runtime.stores.ephemeral import tag_of
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
@@ -149,12 +150,12 @@ async def test_restore_clears_own_tenants_keys(home: Stack, valkey: redis.asynci
     database, ephemeral = home.engine.database, home.engine.ephemeral
     [_, part] = database.parts
     for tenant_id in (home.tenant_id, eu.tenant_id):
-        await valkey.set(f"{{{tenant_id}}}v:cached", "1")
+        await valkey.set(f"{{{tag_of(tenant_id, 'ann')}}}s:cached", "1")
         await valkey.set(f"tombola:board:{{{tenant_id}}}:board_1", "1")
     await valkey.set("tombola:history:eu", "another:1")
     await at(part, history.follow(part, ephemeral, name="eu", lives_here=database.lives_here))
-    left = {key.decode() for key in await valkey.keys("*:board_1") + await valkey.keys("*v:cached")}
-    assert left == {f"{{{home.tenant_id}}}v:cached", f"tombola:board:{{{home.tenant_id}}}:board_1"}
+    left = {key.decode() for key in await valkey.keys("*:board_1") + await valkey.keys("*s:cached")}
+    assert left == {f"{{{tag_of(home.tenant_id, 'ann')}}}s:cached", f"tombola:board:{{{home.tenant_id}}}:board_1"}
     assert (await valkey.get("tombola:history:eu")) != b"another:1"
 
 

@@ -10,19 +10,23 @@
 -- the order of the parts, that of sql/locks.py. A part that no guard reads to its end would run last, in any order.
 -- Only rows that meet the condition are locked, so a stale row is not waited for; Postgres checks the condition again
 -- after a wait.
--- $1 tenant, $2 the catalogue version that the batch was decided with (0: any), $3.. the changes.
+-- One statement may commit the changes of several tenants: each row names its tenant, and the arrays are sorted by
+-- tenant, then by key.
+-- $1 the tenants, with the catalogue version that each batch was decided with (0: any). $2 the longest wait for a row
+-- lock in ms (0: no limit), so that a tenant whose rows are locked does not hold up the others. $3.. the changes.
 -- The lines between `--[ part` and `--]` are removed if a batch has no changes for the part: a statement costs by the
 -- number of its tables, and most plays touch few.
--- One row: the database's time, and the remaining stock of what was taken.
+-- One row: the database's time, and the remaining stock of what was taken, by tenant.
 WITH
 --[ debuts
 catalog_locked AS (
-    -- No row: the catalogue has changed. FOR SHARE: a later change waits and then sees that the game was played;
-    -- behind a change in progress this waits and then fails. An unlocked read, as elsewhere, could become stale
-    -- before this statement ends.
-    SELECT 1 FROM tenants
-    WHERE tenant_id = $1 AND catalog_version = $2 AND cardinality($18::game_debut[]) > 0
-    FOR SHARE
+    -- Fewer rows than tenants: a catalogue has changed. FOR SHARE: a later change waits and then sees that the game was
+    -- played; behind a change in progress this waits and then fails. An unlocked read, as elsewhere, could become
+    -- stale before this statement ends.
+    SELECT t.tenant_id FROM unnest($1::catalog_seen[]) AS n JOIN tenants AS t USING (tenant_id, catalog_version)
+    WHERE t.tenant_id IN (SELECT d.tenant_id FROM unnest($18::game_debut[]) AS d)
+    ORDER BY t.tenant_id
+    FOR SHARE OF t
 ),
 --]
 --[ guests
@@ -30,8 +34,8 @@ guests_locked AS (
     -- Fewer rows than given: a guest was merged into a player. FOR SHARE: no merge before this commits.
     SELECT p.player_id
     FROM unnest($17::still_guest[]) AS n
-    JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.merged_into IS NULL
-    ORDER BY p.player_id
+    JOIN players AS p ON p.tenant_id = n.tenant_id AND p.player_id = n.player_id AND p.merged_into IS NULL
+    ORDER BY p.tenant_id, p.player_id
     FOR SHARE OF p
 ),
 --]
@@ -41,14 +45,15 @@ entries_held AS (
     -- comes after the play.
     SELECT e.player_id
     FROM unnest($19::held_entry[]) AS n
-    JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = n.campaign_id AND e.player_id = n.player_id
+    JOIN entries AS e ON e.tenant_id = n.tenant_id AND e.campaign_id = n.campaign_id AND e.player_id = n.player_id
         AND e.revision = n.revision
 ),
 --]
 --[ play_counts
 counted AS (
     INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays, busy_until)
-    SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays, n.busy_until FROM unnest($4::play_count[]) AS n
+    SELECT n.tenant_id, n.game_id, n.player_id, n.plays, n.day, n.plays, n.busy_until
+    FROM unnest($4::play_count[]) AS n
     ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
         plays = c.plays + excluded.plays,
         -- A future day (the time zone moved west) counts as today, as in `refresh`.
@@ -56,7 +61,8 @@ counted AS (
         day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays,
         -- Decided from the stored value: plays that use time are committed as `exact`.
         busy_until = greatest(c.busy_until, excluded.busy_until)
-    RETURNING c.game_id, c.player_id, c.plays, c.day_plays, extract(epoch FROM clock_timestamp()) AS counted_at
+    RETURNING c.tenant_id, c.game_id, c.player_id, c.plays, c.day_plays,
+        extract(epoch FROM clock_timestamp()) AS counted_at
 ),
 --]
 --[ plays
@@ -64,7 +70,7 @@ played AS (
     -- Fewer rows than given: the session or its idempotency key was used before.
     INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
                        outcome, score, wins, points, idempotency_key, request_hash)
-    SELECT $1, n.play_id, n.game_id, n.player_id, n.session_id, n.revision, n.seed, n.client_seed, n.payload,
+    SELECT n.tenant_id, n.play_id, n.game_id, n.player_id, n.session_id, n.revision, n.seed, n.client_seed, n.payload,
            n.outcome, n.score, n.wins, n.points, n.idempotency_key, n.request_hash
     FROM unnest($3::new_play[]) AS n
     ON CONFLICT DO NOTHING
@@ -73,40 +79,42 @@ played AS (
 --]
 --[ turns
 turns_locked AS MATERIALIZED (
-    SELECT t.player_id, t.campaign_id
+    SELECT t.tenant_id, t.player_id, t.campaign_id
     FROM unnest($5::turn_move[]) AS n
-    JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
+    JOIN turn_balances AS t
+      ON t.tenant_id = n.tenant_id AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
     WHERE t.balance = n.before
-    ORDER BY t.player_id, t.campaign_id
+    ORDER BY t.tenant_id, t.player_id, t.campaign_id
     FOR NO KEY UPDATE OF t
 ),
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
-    FROM turns_locked JOIN unnest($5::turn_move[]) AS n USING (player_id, campaign_id)
-    WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
+    FROM turns_locked JOIN unnest($5::turn_move[]) AS n USING (tenant_id, player_id, campaign_id)
+    WHERE t.tenant_id = n.tenant_id AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
     RETURNING 1
 ),
 turns_created AS (
     -- The row may be missing if the balance was never above 0. An existing row conflicts and adds nothing here.
     INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance)
-    SELECT $1, n.player_id, n.campaign_id, n.after FROM unnest($5::turn_move[]) AS n
+    SELECT n.tenant_id, n.player_id, n.campaign_id, n.after FROM unnest($5::turn_move[]) AS n
     WHERE n.before = 0
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
 turns_recorded AS (
     INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
-    SELECT $1, n.* FROM unnest($6::new_turn_entry[]) AS n
+    SELECT n.* FROM unnest($6::new_turn_entry[]) AS n
 ),
 --]
 --[ balances
 balances_locked AS MATERIALIZED (
-    SELECT b.player_id, b.scope_key, b.currency
+    SELECT b.tenant_id, b.player_id, b.scope_key, b.currency
     FROM unnest($7::balance_move[]) AS n
     JOIN balances AS b
-      ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
+      ON b.tenant_id = n.tenant_id AND b.player_id = n.player_id AND b.scope_key = n.scope_key
+     AND b.currency = n.currency
     WHERE b.balance = n.before
-    ORDER BY b.player_id, b.scope_key, b.currency
+    ORDER BY b.tenant_id, b.player_id, b.scope_key, b.currency
     FOR NO KEY UPDATE OF b
 ),
 balances_moved AS (
@@ -114,72 +122,73 @@ balances_moved AS (
         balance = n.after,
         seq = greatest(b.seq, microseconds()) + cardinality($8::new_ledger_entry[]),
         updated_at = now()
-    FROM balances_locked JOIN unnest($7::balance_move[]) AS n USING (player_id, scope_key, currency)
-    WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
-    RETURNING b.player_id, b.scope_key, b.currency, b.seq
+    FROM balances_locked JOIN unnest($7::balance_move[]) AS n USING (tenant_id, player_id, scope_key, currency)
+    WHERE b.tenant_id = n.tenant_id AND b.player_id = n.player_id AND b.scope_key = n.scope_key
+      AND b.currency = n.currency
+    RETURNING b.tenant_id, b.player_id, b.scope_key, b.currency, b.seq
 ),
 balances_created AS (
     INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq)
-    SELECT $1, n.player_id, n.scope_key, n.currency, n.after,
+    SELECT n.tenant_id, n.player_id, n.scope_key, n.currency, n.after,
            microseconds() + cardinality($8::new_ledger_entry[])
     FROM unnest($7::balance_move[]) AS n
     WHERE n.before IS NULL
     ON CONFLICT DO NOTHING
-    RETURNING player_id, scope_key, currency, seq
+    RETURNING tenant_id, player_id, scope_key, currency, seq
 ),
 ledger_recorded AS (
     -- Every balance reserved a seq for each entry of the batch; an entry takes the one at its position.
     INSERT INTO ledger_entries (tenant_id, entry_id, seq, player_id, scope_key, currency, amount, balance_after,
                                 reason, reference_id, reward_id)
-    SELECT $1, n.entry_id, b.seq - cardinality($8::new_ledger_entry[]) + n.nth, n.player_id, n.scope_key, n.currency,
+    SELECT tenant_id, n.entry_id, b.seq - cardinality($8::new_ledger_entry[]) + n.nth, player_id, scope_key, currency,
            n.amount, n.balance_after, n.reason, n.reference_id, n.reward_id
     FROM unnest($8::new_ledger_entry[]) WITH ORDINALITY AS n (
-        entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, reward_id, nth
+        tenant_id, entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, reward_id, nth
     )
     JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_created) AS b
-      USING (player_id, scope_key, currency)
+      USING (tenant_id, player_id, scope_key, currency)
 ),
 --]
 --[ stock
 stock_locked AS MATERIALIZED (
     -- Fewer rows than given: sold out, or units are not released yet.
-    SELECT s.prize_id
-    FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
+    SELECT s.tenant_id, s.prize_id
+    FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = n.tenant_id AND s.prize_id = n.prize_id
     WHERE s.total = 0 OR s.remaining - n.quantity >= n.held_back
-    ORDER BY s.prize_id
+    ORDER BY s.tenant_id, s.prize_id
     FOR NO KEY UPDATE OF s
 ),
 taken AS (
     UPDATE stock AS s SET
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
         awarded = s.awarded + n.quantity
-    FROM stock_locked JOIN unnest($9::stock_take[]) AS n USING (prize_id)
-    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id
-    RETURNING s.prize_id, s.total, s.remaining
+    FROM stock_locked JOIN unnest($9::stock_take[]) AS n USING (tenant_id, prize_id)
+    WHERE s.tenant_id = n.tenant_id AND s.prize_id = n.prize_id
+    RETURNING s.tenant_id, s.prize_id, s.total, s.remaining
 ),
 --]
 --[ prize_days
 day_counted AS (
     INSERT INTO prize_days AS c (tenant_id, prize_id, day, awarded)
-    SELECT $1, n.prize_id, n.day, n.quantity FROM unnest($10::prize_day_count[]) AS n
+    SELECT n.tenant_id, n.prize_id, n.day, n.quantity FROM unnest($10::prize_day_count[]) AS n
     ON CONFLICT (tenant_id, prize_id, day) DO UPDATE SET awarded = c.awarded + excluded.awarded
-    RETURNING c.prize_id, c.day, c.awarded
+    RETURNING c.tenant_id, c.prize_id, c.day, c.awarded
 ),
 --]
 --[ prize_players
 player_counted AS (
     INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
-    SELECT $1, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
+    SELECT n.tenant_id, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
     ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded
-    RETURNING c.prize_id, c.player_id, c.awarded
+    RETURNING c.tenant_id, c.prize_id, c.player_id, c.awarded
 ),
 --]
 --[ rewards
 rewarded AS (
     INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, play_id, milestone_id, name,
                          type, value, quantity, status, fulfilled_at, expires_at)
-    SELECT $1, n.reward_id, n.player_id, n.prize_id, n.campaign_id, n.game_id, n.play_id, n.milestone_id, n.name,
-           n.type, n.value, n.quantity, n.status,
+    SELECT n.tenant_id, n.reward_id, n.player_id, n.prize_id, n.campaign_id, n.game_id, n.play_id, n.milestone_id,
+           n.name, n.type, n.value, n.quantity, n.status,
            CASE WHEN n.status = 'fulfilled' THEN now() END,
            CASE WHEN n.expires_after_days > 0 THEN now() + make_interval(days => n.expires_after_days) END
     FROM unnest($12::new_reward[]) AS n
@@ -188,19 +197,23 @@ rewarded AS (
 --[ codes
 code_picks AS (
     -- SKIP LOCKED: do not wait for concurrent picks. If too few codes remain, the guard fails.
-    SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
-    FROM (SELECT n.prize_id, count(*) AS wanted FROM unnest($13::code_take[]) AS n GROUP BY n.prize_id) AS w
+    SELECT w.tenant_id, w.prize_id, f.code_id,
+           row_number() OVER (PARTITION BY w.tenant_id, w.prize_id ORDER BY f.code_id) AS nth
+    FROM (
+        SELECT n.tenant_id, n.prize_id, count(*) AS wanted FROM unnest($13::code_take[]) AS n
+        GROUP BY n.tenant_id, n.prize_id
+    ) AS w
     CROSS JOIN LATERAL (
         SELECT c.code_id FROM codes AS c
-        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
-          AND c.expires_at > now()
+        WHERE c.tenant_id = w.tenant_id AND c.prize_id = w.prize_id AND c.reward_id IS NULL
+          AND c.withdrawn_at IS NULL AND c.expires_at > now()
         ORDER BY c.expires_at, c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 codes_taken AS (
     UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
-    FROM unnest($13::code_take[]) AS n JOIN code_picks AS p ON p.prize_id = n.prize_id AND p.nth = n.nth
-    WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.code_id = p.code_id
+    FROM unnest($13::code_take[]) AS n JOIN code_picks AS p USING (tenant_id, prize_id, nth)
+    WHERE c.tenant_id = p.tenant_id AND c.prize_id = p.prize_id AND c.code_id = p.code_id
     RETURNING 1
 ),
 --]
@@ -208,7 +221,7 @@ codes_taken AS (
 tasked AS (
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
                        attempts, next_attempt_at)
-    SELECT $1, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
+    SELECT n.tenant_id, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
            CASE WHEN n.status = 'delivered' THEN 1 ELSE 0 END,
            CASE WHEN n.status = 'pending' THEN now() END
     FROM unnest($14::new_task[]) AS n
@@ -219,7 +232,7 @@ granted AS (
     -- Fewer rows than given: the milestone was granted, or the redeem's idempotency key was used.
     INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, reward_id, idempotency_key, request_hash,
                                   reply)
-    SELECT $1, n.* FROM unnest($15::new_grant[]) AS n
+    SELECT n.* FROM unnest($15::new_grant[]) AS n
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
@@ -227,17 +240,17 @@ granted AS (
 --[ awards
 standings_locked AS MATERIALIZED (
     -- Fewer rows than given: the rank's prize was already given or withheld.
-    SELECT s.board_id, s.rank
+    SELECT s.tenant_id, s.board_id, s.rank
     FROM unnest($16::standing_award[]) AS n
-    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
+    JOIN leaderboard_standings AS s ON s.tenant_id = n.tenant_id AND s.board_id = n.board_id AND s.rank = n.rank
     WHERE s.reason = 'PENDING'
-    ORDER BY s.board_id, s.rank
+    ORDER BY s.tenant_id, s.board_id, s.rank
     FOR NO KEY UPDATE OF s
 ),
 awarded AS (
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
-    FROM standings_locked JOIN unnest($16::standing_award[]) AS n USING (board_id, rank)
-    WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
+    FROM standings_locked JOIN unnest($16::standing_award[]) AS n USING (tenant_id, board_id, rank)
+    WHERE s.tenant_id = n.tenant_id AND s.board_id = n.board_id AND s.rank = n.rank
     RETURNING 1
 ),
 --]
@@ -246,16 +259,22 @@ moment AS (
 )
 SELECT
     --[ stock
+    (SELECT array_agg(tenant_id) FROM taken) AS stock_tenants,
     (SELECT array_agg(prize_id) FROM taken) AS prize_ids,
     (SELECT array_agg(CASE WHEN total = 0 THEN NULL ELSE remaining END) FROM taken) AS remaining,
     --]
     now
 FROM moment
 WHERE CASE
-    WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
-        THEN refuse('catalog')
+    -- First, before any row is locked. Local: it ends with this statement's transaction.
+    WHEN $2::int > 0 AND set_config('lock_timeout', $2::text, true) = '' THEN false
+    WHEN EXISTS (
+        SELECT FROM unnest($1::catalog_seen[]) AS n LEFT JOIN tenants AS t USING (tenant_id, catalog_version)
+        WHERE n.catalog_version <> 0 AND t.tenant_id IS NULL
+    ) THEN refuse('catalog')
     --[ debuts
-    WHEN NOT EXISTS (SELECT FROM catalog_locked) THEN refuse('catalog')
+    WHEN (SELECT count(*) FROM catalog_locked)
+        <> (SELECT count(DISTINCT d.tenant_id) FROM unnest($18::game_debut[]) AS d) THEN refuse('catalog')
     --]
     --[ guests
     WHEN (SELECT count(*) FROM guests_locked) <> cardinality($17::still_guest[]) THEN refuse('guest')
@@ -269,11 +288,11 @@ WHERE CASE
     --[ play_counts
     WHEN (SELECT count(*) FROM counted) <> cardinality($4::play_count[]) OR EXISTS (
         -- Checked under the row lock: a play of yesterday committed after one of today would restart today's count.
-        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
+        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
         WHERE n.day_ends > 0 AND c.counted_at >= n.day_ends
     ) THEN refuse('day')
     WHEN EXISTS (
-        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
+        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
         WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
            -- Fewer: an earlier play was rolled back, and this play's ordinal, whose plan was shown, will be used again.
            OR (n.exact AND c.plays < n.cap)
@@ -292,13 +311,14 @@ WHERE CASE
     --]
     --[ prize_days
     WHEN (SELECT count(*) FROM day_counted) <> cardinality($10::prize_day_count[]) OR EXISTS (
-        SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (prize_id, day)
+        SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (tenant_id, prize_id, day)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_day')
     --]
     --[ prize_players
     WHEN (SELECT count(*) FROM player_counted) <> cardinality($11::prize_player_count[]) OR EXISTS (
-        SELECT FROM player_counted AS c JOIN unnest($11::prize_player_count[]) AS n USING (prize_id, player_id)
+        SELECT FROM player_counted AS c
+        JOIN unnest($11::prize_player_count[]) AS n USING (tenant_id, prize_id, player_id)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_player')
     --]

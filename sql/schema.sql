@@ -1986,49 +1986,56 @@ END $$;
 -- ---------------------------------------------------------------- one commit's changes
 
 -- The parameters of commit.sql, an array of each. The code has a row type for each and compares the two at import.
+-- The catalogue's version that a tenant's changes were decided with; 0: any.
+CREATE TYPE catalog_seen AS (tenant_id text, catalog_version bigint);
 CREATE TYPE new_play AS (
-    play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
-    payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea
+    tenant_id text, play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea,
+    client_seed text, payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text,
+    request_hash bytea
 );
 -- plays to add for a player, game and day. day_ends: unix end of the day, after which the commit fails; 0: not checked.
 -- cap, day_cap: maximum plays in total and on the day; 0: none. exact: the total must equal cap afterwards.
 -- busy_until: up to when they use the player's time.
 CREATE TYPE play_count AS (
-    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean,
-    busy_until bigint
+    tenant_id text, game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint,
+    exact boolean, busy_until bigint
 );
 -- Turns that must be `before` and become `after`; before = 0: the row may be missing.
-CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);
+CREATE TYPE turn_move AS (tenant_id text, player_id text, campaign_id text, before bigint, after bigint);
 -- A balance that must be `before` (NULL: no row yet) and becomes `after`.
-CREATE TYPE balance_move AS (player_id text, scope_key text, currency text, before bigint, after bigint);
+CREATE TYPE balance_move AS (
+    tenant_id text, player_id text, scope_key text, currency text, before bigint, after bigint
+);
 CREATE TYPE new_turn_entry AS (
-    entry_id text, player_id text, campaign_id text, amount bigint, balance_after bigint, reason text, reference_id text
+    tenant_id text, entry_id text, player_id text, campaign_id text, amount bigint, balance_after bigint, reason text,
+    reference_id text
 );
 CREATE TYPE new_ledger_entry AS (
-    entry_id text, player_id text, scope_key text, currency text, amount bigint, balance_after bigint, reason text,
-    reference_id text, reward_id text
+    tenant_id text, entry_id text, player_id text, scope_key text, currency text, amount bigint, balance_after bigint,
+    reason text, reference_id text, reward_id text
 );
-CREATE TYPE stock_take AS (prize_id text, quantity bigint, held_back bigint);
-CREATE TYPE prize_day_count AS (prize_id text, day date, quantity bigint, cap bigint);
-CREATE TYPE prize_player_count AS (prize_id text, player_id text, quantity bigint, cap bigint);
+CREATE TYPE stock_take AS (tenant_id text, prize_id text, quantity bigint, held_back bigint);
+CREATE TYPE prize_day_count AS (tenant_id text, prize_id text, day date, quantity bigint, cap bigint);
+CREATE TYPE prize_player_count AS (tenant_id text, prize_id text, player_id text, quantity bigint, cap bigint);
 CREATE TYPE new_reward AS (
-    reward_id text, player_id text, prize_id text, campaign_id text, game_id text, play_id text, milestone_id text,
-    name text, type text, value double precision, quantity integer, status text, expires_after_days integer
+    tenant_id text, reward_id text, player_id text, prize_id text, campaign_id text, game_id text, play_id text,
+    milestone_id text, name text, type text, value double precision, quantity integer, status text, expires_after_days integer
 );
 -- nth: the reward takes the nth free code of its prize, counted from 1.
-CREATE TYPE code_take AS (reward_id text, prize_id text, nth bigint);
+CREATE TYPE code_take AS (tenant_id text, reward_id text, prize_id text, nth bigint);
 CREATE TYPE new_task AS (
-    task_id text, reward_id text, prize_id text, campaign_id text, player_id text, channel text, status text
+    tenant_id text, task_id text, reward_id text, prize_id text, campaign_id text, player_id text, channel text,
+    status text
 );
 CREATE TYPE new_grant AS (
-    game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text, request_hash bytea,
-    reply json
+    tenant_id text, game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text,
+    request_hash bytea, reply json
 );
 -- A player who must still be a guest, not merged into a player.
-CREATE TYPE still_guest AS (player_id text);
+CREATE TYPE still_guest AS (tenant_id text, player_id text);
 -- A game that had no plays when this was decided.
-CREATE TYPE game_debut AS (game_id text);
+CREATE TYPE game_debut AS (tenant_id text, game_id text);
 -- The revision of a player's entry that admitted a play.
-CREATE TYPE held_entry AS (player_id text, campaign_id text, revision integer);
+CREATE TYPE held_entry AS (tenant_id text, player_id text, campaign_id text, revision integer);
 -- Records the reward that a finalized board's rank was given.
-CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);
+CREATE TYPE standing_award AS (tenant_id text, board_id text, rank integer, reward_id text);

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
 from ops.simulation.postgres import MODELS, Result, Row, Transaction
-from runtime.actors.changes import Changes
-from runtime.actors.committer import PARAMETERS
+from runtime.actors.changes import NAMES, Changes
+from runtime.actors.statement import PARAMETERS
 
 _DAY: Final = 86_400 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -219,17 +219,22 @@ _TYPED: Final = re.compile(r"\$(\d+)::(\w+)\[\]")
 def parameters(text: str) -> tuple[str, ...]:
     """The parameters after $2 for the parts that the text contains."""
     names = {parameter.type: parameter.name for parameter in PARAMETERS}
-    found = {int(number): names[kind] for number, kind in _TYPED.findall(text)}
+    found = {int(number): names[kind] for number, kind in _TYPED.findall(text) if kind in names}
     return tuple(found[number] for number in sorted(found))
 
 
+_ROWS: Final = {name: get_args(hint)[-1] for name, hint in get_type_hints(Changes).items() if name in NAMES}
+"""The row type of each parameter."""
+
+
 @statement("commit.commit")
-def commit(tx: Transaction, text: str, tenant_id: str, catalog_version: int, *arrays: list[Any]) -> Result:
+def commit(tx: Transaction, text: str, seen: list[Any], lock_timeout_ms: int, *arrays: list[Any]) -> Result:
+    ((tenant_id, catalog_version),) = seen  # The simulation has one tenant.
     changes: Any = Changes()
     for name, rows in zip(parameters(text), arrays, strict=True):
-        setattr(changes, name, rows)
+        setattr(changes, name, [_ROWS[name](*values) for _, *values in rows])
     tenant = tx.get("tenants", tenant_id)
-    if tenant is None or (catalog_version and tenant["catalog_version"] != catalog_version):
+    if catalog_version and (tenant is None or tenant["catalog_version"] != catalog_version):
         tx.refuse("catalog")
     own = {"tenant_id": tenant_id}
     _insert_plays(tx, own, changes)
@@ -243,7 +248,9 @@ def commit(tx: Transaction, text: str, tenant_id: str, catalog_version: int, *ar
     if "stock" not in parameters(text):
         return [now]
     remaining = [None if row["total"] == 0 else row["remaining"] for row in stock_rows]
-    return [now | {"prize_ids": [row["prize_id"] for row in stock_rows] or None, "remaining": remaining or None}]
+    prize_ids = [row["prize_id"] for row in stock_rows] or None
+    tenants = [tenant_id for _ in stock_rows] or None
+    return [now | {"stock_tenants": tenants, "prize_ids": prize_ids, "remaining": remaining or None}]
 
 
 def _insert_plays(tx: Transaction, own: Row, changes: Any) -> None:

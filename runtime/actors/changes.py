@@ -1,8 +1,8 @@
 """The changes of a batch: the rows that the commit statement (sql/commit.sql) takes, and how decisions add to them.
 
 `Changes` is the only declaration. Its fields, in order, are the statement's $3, $4 and so on; each row type is the
-composite type of its name in schema.sql (`NewPlay` is `new_play`). The import checks that types, field order and the
-statement's parameters agree (committer.py).
+composite type of its name in schema.sql (`NewPlay` is `new_play`), which begins with the tenant. The import checks that
+types, field order and the statement's parameters agree (statement.py).
 """
 
 from __future__ import annotations
@@ -398,16 +398,15 @@ class Changes:
             for key in mine.keys() & others.keys()
         )
 
-    def arguments(self) -> dict[str, list[Any]]:
+    def rows(self) -> dict[str, list[Any]]:
         """The rows of each non-empty parameter, by field name."""
-        arguments: dict[str, list[Any]] = {}
+        found: dict[str, list[Any]] = {}
         for name in NAMES:
             rows = getattr(self, name)
-            if not rows:
-                continue
-            # A shared row begins with its key, so this sorts by key.
-            arguments[name] = rows if type(rows) is list else sorted(rows.values())
-        return arguments
+            if rows:
+                # A shared row begins with its key, so this sorts by key.
+                found[name] = rows if type(rows) is list else sorted(rows.values())
+        return found
 
 
 NAMES: Final = tuple(own.name for own in fields(Changes) if own.name != "catalog_version")

@@ -1,137 +1,71 @@
-"""The committer: writes the decisions of a tenant's actors in one guarded statement.
+"""The committer: writes the decisions of many actors in one guarded statement.
 
-An actor fills a `Changes` (changes.py) and awaits `Committer.commit`. Changes of one tenant that wait at the same time
-become one statement (sql/commit.sql), so fifty games share a commit just as one busy game does. The committer decides
-nothing: each part of the statement is conditional, and `Guarded` tells the actor that its input has changed.
+An actor fills a `Changes` (changes.py) and awaits `Committer.commit`. Changes that wait for the same database at the
+same time become one statement (sql/commit.sql), so fifty games of fifty tenants share a commit just as one busy game
+does. The committer decides nothing: each part of the statement is conditional, and `Guarded` tells the actor that its
+input has changed.
+
+Tenants share a statement, not their trouble. A shared statement waits for row locks only shortly. If it is refused or
+its wait ends, nothing is committed, and the changes of each tenant are committed by a statement of that tenant's own.
+A tenant whose own statement is refused, or slow, stays apart for a while (`ALONE_SECONDS`).
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping
-from functools import cache
-from itertools import zip_longest
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Final, NamedTuple
 
 import asyncpg
 
-import sql
 from runtime import spans, trace
-from runtime.actors.changes import NAMES, Changes
+from runtime.actors.changes import Changes
 from runtime.actors.mailbox import Mailboxes, Work
+from runtime.actors.statement import statement_of
 from runtime.errors import BalanceFull
 from runtime.metrics import Histogram
 from runtime.stores.database import Database, Guarded
 
 OVERLAP: Final = 2
-"""Concurrent commits of one tenant, and batches of one game: one decides while the other waits."""
+"""Concurrent commits of one lane, and batches of one game: one decides while the other waits."""
 
 CATALOG: Final = "catalog"
 """The guard of commit.sql that refuses decisions made by an outdated catalogue."""
 
-COMMIT: Final = sql.load("commit")["commit"]
+LOCK_TIMEOUT_MS: Final = 50
+"""How long a shared statement waits for a row lock. Commits of other processes hold theirs for a few milliseconds."""
+
+SLOW_SECONDS: Final = 0.5
+"""A tenant's own statement that takes longer has waited for a lock."""
+
+ALONE_SECONDS: Final = 10.0
+"""How long a tenant commits alone after its own statement was refused or slow.
+
+A tenant whose rows are locked for minutes delays the others by LOCK_TIMEOUT_MS once in this time, not always.
+"""
 
 COMMIT_SECONDS: Final = Histogram("tombola_commit_seconds", "Time of the commit statement, with its connection.")
 _COMMIT_SECONDS: Final = COMMIT_SECONDS.series()
 
-_SECTION: Final = re.compile(r"^ *--\[ (\w+)\n(.*?)^ *--\]\n", re.MULTILINE | re.DOTALL)
-_PARAMETER: Final = re.compile(r"\$(\d+)(?:::(\w+)\[\])?")
+Remaining = dict[str, int | None]
+"""The remaining stock of each prize taken; None: unlimited."""
 
 
-class Parameter(NamedTuple):
-    """A parameter of the commit statement: the field of `Changes`, its $n, and its composite type."""
+class Lane(NamedTuple):
+    """A queue of commits to the database of this name: the shared one, or that of one tenant."""
 
-    name: str
-    number: int
-    type: str
-
-
-FIRST_NUMBER: Final = 3
-"""$1 is the tenant and $2 the catalogue's version."""
-
-_TYPE: Final = re.compile(r"^CREATE TYPE (\w+) AS \((.*?)\);", re.MULTILINE | re.DOTALL)
-_INNER_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+    database: str
+    tenant_id: str = ""
 
 
-def composite_types(schema: str) -> dict[str, tuple[str, ...]]:
-    """The fields of each composite type that a schema declares, in order."""
-    return {name: tuple(field.split()[0] for field in body.split(",")) for name, body in _TYPE.findall(schema)}
+class Decided(NamedTuple):
+    """Changes of a tenant."""
+
+    tenant_id: str
+    changes: Changes
 
 
-def parameters(types: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...]:
-    """The commit statement's parameters. TypeError if a row differs from the composite type of its name."""
-    hints = get_type_hints(Changes)
-    found = []
-    for number, name in enumerate(NAMES, FIRST_NUMBER):
-        row = get_args(hints[name])[-1]
-        type_name = _INNER_CAPITAL.sub("_", row.__name__).lower()
-        if type_name not in types:
-            raise TypeError(f"{row.__name__}: schema.sql has no type {type_name}")
-        for nth, (field, declared) in enumerate(zip_longest(row._fields, types[type_name], fillvalue="nothing"), 1):
-            if field != declared:
-                raise TypeError(f"{row.__name__}: field {nth} is {field}, but {declared} in schema.sql's {type_name}")
-        found.append(Parameter(name, number, type_name))
-    return tuple(found)
-
-
-PARAMETERS: Final = parameters(composite_types(sql.SCHEMA.read_text(encoding="utf-8")))
-"""$3 and up, one for each field of `Changes`."""
-
-
-def parts_of(text: str) -> dict[str, str]:
-    """The part of the commit statement that uses each parameter, by the parameter's name.
-
-    ValueError if the statement and `PARAMETERS` disagree: an unknown number, a wrong or missing cast, a parameter used
-    in no part or in two, or an unused parameter.
-    """
-    known = {parameter.number: parameter for parameter in PARAMETERS}
-    parts: dict[str, str] = {}
-    sections = [("", _SECTION.sub("", text)), *((found[1], found[2]) for found in _SECTION.finditer(text))]
-    for part, section in sections:
-        for written, type_name in _PARAMETER.findall(section):
-            number = int(written)
-            if number < FIRST_NUMBER:
-                continue
-            parameter = known.get(number)
-            if parameter is None or parameter.type != type_name:
-                wanted = "no parameter" if parameter is None else f"{parameter.name}, {parameter.type}[]"
-                raise ValueError(f"commit.sql: ${number} as {type_name or 'no type'}[], but it is {wanted}")
-            if not part or parts.setdefault(parameter.name, part) != part:
-                raise ValueError(f"commit.sql: ${number} ({parameter.name}) must be of one part, and of one only")
-    if missing := [parameter.name for parameter in PARAMETERS if parameter.name not in parts]:
-        raise ValueError(f"commit.sql takes no {', '.join(missing)}")
-    return {parameter.name: parts[parameter.name] for parameter in PARAMETERS}
-
-
-PARTS: Final = parts_of(COMMIT)
-"""The part of the commit statement that uses each parameter. A part is omitted if none of its parameters has rows."""
-
-
-@cache
-def statement(present: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """The commit statement for these parameters only, and the parameters that it takes after $2.
-
-    Omitting unused parts saves time. Backend CPU for a batch of one play: 0.28 ms instead of 0.48 ms with every part
-    for a loss, 0.37 ms instead of 0.48 ms for a win.
-    """
-    parts = {PARTS[name] for name in present}
-    text = _SECTION.sub(lambda section: section[2] if section[1] in parts else "", COMMIT)
-    used = sorted({int(found[1]) for found in _PARAMETER.finditer(text)})
-    number = {old: new for new, old in enumerate(used, 1)}
-    renumbered = re.sub(r"\$(\d+)", lambda found: f"${number[int(found[1])]}", text)
-    return renumbered, tuple(parameter.name for parameter in PARAMETERS if parameter.number in number)
-
-
-def statement_of(changes: Changes) -> tuple[str, list[list[Any]]]:
-    """The statement that commits these changes, and its arguments after $2."""
-    arguments = changes.arguments()
-    text, taken = statement(frozenset(arguments))
-    return text, [arguments.get(name, []) for name in taken]
-
-
-class Committer(Mailboxes[str, Changes, str]):
-    """Commits the changes of every tenant, `OVERLAP` statements at a time for each."""
+class Committer(Mailboxes[Lane, Decided, Lane]):
+    """Commits the changes of every tenant, `OVERLAP` statements at a time for each lane."""
 
     overlap = OVERLAP
     name = "commits"
@@ -139,64 +73,106 @@ class Committer(Mailboxes[str, Changes, str]):
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
         super().__init__(limit=mailbox_limit, batch_limit=batch_limit, idle_seconds=idle_seconds)
         self._database = database
+        self._alone_until: dict[str, float] = {}
 
-    def new_state(self, key: str) -> str:
+    def new_state(self, key: Lane) -> Lane:
         return key
 
-    async def commit(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
+    async def commit(self, tenant_id: str, changes: Changes) -> Remaining:
         """Commits all of the changes or none of them.
 
-        Returns the remaining stock of each prize taken (None: unlimited). Raises Guarded if a row has changed since the
-        decision, BalanceFull, or StoreUnavailable if the outcome is unknown (`sent`) or nothing was committed.
+        Returns the remaining stock of each prize taken. Raises Guarded if a row has changed since the decision,
+        BalanceFull, or StoreUnavailable if the outcome is unknown (`sent`) or nothing was committed.
         """
-        remaining: dict[str, int | None] = await self.post(tenant_id, changes)
+        remaining: Remaining = await self.post(self._lane(tenant_id), Decided(tenant_id, changes))
         return remaining
 
-    async def process_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
-        trace.tenant.set(tenant_id)  # Applies to this batch's task only.
-        while works:
-            batch, works = _compatible(works)
-            await self._commit_batch(tenant_id, batch)
+    def _lane(self, tenant_id: str) -> Lane:
+        shared = Lane(self._database.of(tenant_id).name)
+        own = Lane(shared.database, tenant_id)
+        if self.is_busy(own):
+            return own
+        if (until := self._alone_until.get(tenant_id)) is not None:
+            if time.monotonic() < until:
+                return own
+            del self._alone_until[tenant_id]
+        return shared
 
-    async def _commit_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
-        merged = works[0].request
-        if len(works) > 1:
-            merged = Changes(merged.catalog_version)
-            for work in works:
-                merged.absorb(work.request)
+    async def process_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
+        trace.tenant.set(lane.tenant_id)  # Applies to this batch's task only: the tenant's share of the connections.
+        while works := self._still_here(lane, works):
+            batch, works = _compatible(works, self._batch_limit)
+            await self._commit_batch(lane, batch)
+
+    def _still_here(self, lane: Lane, works: list[Work[Decided]]) -> list[Work[Decided]]:
+        """The changes of tenants in the lane's database. The others, of tenants moved meanwhile, go to their lanes."""
+        here = []
+        for work in works:
+            tenant_id = work.request.tenant_id
+            if self._database.of(tenant_id).name == lane.database:
+                here.append(work)
+            else:
+                self.put(self._lane(tenant_id), work)
+        return here
+
+    async def _commit_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
+        began = time.monotonic()
         try:
-            remaining = await self._write(tenant_id, merged)
+            remaining = await self._write(lane, works)
         except Exception as error:
-            if len(works) == 1 or not _is_of_one(error):
+            self._keep_alone(lane)
+            if not lane.tenant_id and _is_of_one_tenant(error, works):
+                for work in works:  # Not awaited here: a blocked tenant would block this lane.
+                    self.put(Lane(lane.database, work.request.tenant_id), work)
+            elif len(works) > 1 and _is_of_one(error):
+                for work in works:  # Each alone, so that only the one at fault is refused.
+                    await self._commit_batch(lane, [work])
+            else:
                 for work in works:
                     work.refuse(error)
-                return
-            # One of them failed the batch: commit each alone, so that only that one is refused.
-            for work in works:
-                await self._commit_batch(tenant_id, [work])
             return
+        if time.monotonic() - began > SLOW_SECONDS:
+            self._keep_alone(lane)
         for work in works:
-            work.answer(remaining)
+            work.answer(remaining.get(work.request.tenant_id, {}))
 
-    async def _write(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
+    def _keep_alone(self, lane: Lane) -> None:
+        if lane.tenant_id:
+            self._alone_until[lane.tenant_id] = time.monotonic() + ALONE_SECONDS
+
+    async def _write(self, lane: Lane, works: list[Work[Decided]]) -> dict[str, Remaining]:
+        tenants = _merged(works)
+        database = self._database.of(next(iter(tenants)))
         sent = time.monotonic()
-        text, arguments = statement_of(changes)
+        text, arguments = statement_of(tenants, 0 if lane.tenant_id else LOCK_TIMEOUT_MS)
         try:
-            with spans.of_commit(len(changes.plays)):
-                row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
+            with spans.of_commit(sum(len(changes.plays) for changes in tenants.values())):
+                row = await database.fetchrow(text, *arguments)
         except asyncpg.DataError:
-            if full := changes.full:
+            if full := next((changes.full for changes in tenants.values() if changes.full), ""):
                 raise BalanceFull(full) from None
             raise
         assert row is not None, "the commit statement always has its one row"
         received = time.monotonic()
         _COMMIT_SECONDS.observe(received - sent)
-        self._database.clock.sync(row["now"], sent, received)
-        return dict(zip(row.get("prize_ids") or (), row.get("remaining") or (), strict=True))
+        database.clock.sync(row["now"], sent, received)
+        remaining: dict[str, Remaining] = {}
+        if prize_ids := row.get("prize_ids"):
+            for tenant_id, prize_id, left in zip(row["stock_tenants"], prize_ids, row["remaining"], strict=True):
+                remaining.setdefault(tenant_id, {})[prize_id] = left
+        return remaining
+
+
+def _is_of_one_tenant(error: Exception, works: list[Work[Decided]]) -> bool:
+    """Whether nothing was committed by a shared statement, and possibly because of one tenant only."""
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return True
+    several = any(work.request.tenant_id != works[0].request.tenant_id for work in works)
+    return several and isinstance(error, Guarded | asyncpg.PostgresError | BalanceFull)
 
 
 def _is_of_one(error: Exception) -> bool:
-    """Whether nothing was committed, and possibly because of one request only, so that the parts may be retried.
+    """Whether nothing of a tenant's changes was committed, and possibly because of one request only.
 
     A catalogue conflict affects all of them: each would be refused in turn.
     """
@@ -205,33 +181,59 @@ def _is_of_one(error: Exception) -> bool:
     return isinstance(error, asyncpg.PostgresError | BalanceFull)
 
 
-def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[Work[Changes]]]:
+def _merged(works: list[Work[Decided]]) -> dict[str, Changes]:
+    """The changes of each tenant."""
+    tenants: dict[str, Changes] = {}
+    shared: set[str] = set()
+    for work in works:
+        tenant_id, changes = work.request
+        before = tenants.setdefault(tenant_id, changes)
+        if before is changes:
+            continue
+        if tenant_id not in shared:
+            # A request's own changes stay as they are: it may be committed again, alone.
+            shared.add(tenant_id)
+            tenants[tenant_id] = Changes(changes.catalog_version)
+            tenants[tenant_id].absorb(before)
+        tenants[tenant_id].absorb(changes)
+    return tenants
+
+
+def _compatible(works: list[Work[Decided]], plays_max: int) -> tuple[list[Work[Decided]], list[Work[Decided]]]:
     """Splits off the requests that can share a statement with the first. Returns (those, the rest)."""
-    first, *others = works
-    if not others:
+    if len(works) == 1:
         return works, []
-    batch, rest = [first], []
-    seen, postponed = Changes(first.request.catalog_version), None
-    _add_keys(seen, first.request)
-    for work in others:
-        changes = work.request
+    batch: list[Work[Decided]] = []
+    rest: list[Work[Decided]] = []
+    seen: dict[str, Changes] = {}
+    postponed: dict[str, Changes] = {}
+    plays = 0
+    for nth, work in enumerate(works):
+        tenant_id, changes = work.request
+        if batch and plays + len(changes.plays) > plays_max:
+            rest += works[nth:]
+            break
+        before, later = seen.get(tenant_id), postponed.get(tenant_id)
         # A change that overlaps with a postponed one was decided after it: committed first, it would be refused.
-        if (
-            changes.catalog_version != seen.catalog_version
-            or changes.overlaps(seen)
-            or (postponed is not None and changes.overlaps(postponed))
+        if before is not None and (
+            changes.catalog_version != before.catalog_version
+            or changes.overlaps(before)
+            or (later is not None and changes.overlaps(later))
         ):
             rest.append(work)
-            postponed = Changes() if postponed is None else postponed
-            _add_keys(postponed, changes)
+            _add_keys(postponed, tenant_id, changes)
         else:
-            _add_keys(seen, changes)
+            _add_keys(seen, tenant_id, changes)
             batch.append(work)
+            plays += len(changes.plays)
     return batch, rest
 
 
-def _add_keys(seen: Changes, changes: Changes) -> None:
-    """Adds the keys that later changes may overlap with."""
-    seen.balances.update(changes.balances)
-    seen.turns.update(changes.turns)
-    seen.play_counts.update(changes.play_counts)
+def _add_keys(keys: dict[str, Changes], tenant_id: str, changes: Changes) -> None:
+    """Adds the keys that later changes of the tenant may overlap with."""
+    own = keys.get(tenant_id)
+    if own is None:
+        own = keys[tenant_id] = Changes(changes.catalog_version)
+    own.balances.update(changes.balances)
+    own.turns.update(changes.turns)
+    own.play_counts.update(changes.play_counts)

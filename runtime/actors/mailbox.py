@@ -41,16 +41,18 @@ log = structlog.get_logger(__name__)
 class Work(Generic[Request]):
     """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it.
+    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it. box: the
+    mailbox that it was last put into.
     """
 
-    __slots__ = ("request", "future", "trace_id", "caller")
+    __slots__ = ("request", "future", "trace_id", "caller", "box")
 
     def __init__(self, request: Request, future: asyncio.Future[Any]) -> None:
         self.request = request
         self.future = future
         self.trace_id = trace.current.get()
         self.caller = trace.caller.get()
+        self.box: object = None
 
     def answer(self, reply: Any) -> None:
         # A cancelled waiter changes nothing: its work is done anyway.
@@ -157,14 +159,30 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
             # Kept: asking for the running loop is a system call before Python 3.12.
             loop = self._loop = asyncio.get_running_loop()
         work = Work(request, loop.create_future())
-        box.waiting.append(work)
-        if box.task is None:
-            box.task = loop.create_task(self._run(key, box))
-        elif box.wake is not None and not box.wake.done():
-            box.wake.set_result(None)
+        self._add(key, box, work)
         if self._deadlines is not None:
             self._deadlines.watch(work.future)
         return work.future
+
+    def put(self, key: Key, work: Work[Request]) -> None:
+        """Moves a request that was posted into another mailbox, full or not."""
+        box = self._boxes.get(key)
+        if box is None:
+            box = self._boxes[key] = _Box(self.new_state(key))
+        self._add(key, box, work)
+
+    def is_busy(self, key: Key) -> bool:
+        """Whether a request waits in the mailbox or is being processed."""
+        box = self._boxes.get(key)
+        return box is not None and bool(box.waiting or box.batches)
+
+    def _add(self, key: Key, box: _Box[Request, State], work: Work[Request]) -> None:
+        work.box = box
+        box.waiting.append(work)
+        if box.task is None:
+            box.task = asyncio.get_running_loop().create_task(self._run(key, box))
+        elif box.wake is not None and not box.wake.done():
+            box.wake.set_result(None)
 
     async def drain(self) -> None:
         """Returns when every mailbox is empty and every batch has ended. A later request gets a new actor."""
@@ -185,7 +203,7 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
                 if not works:
                     continue
                 self._sizes.observe(len(works))
-                batch = loop.create_task(self._process(key, box.state, works))
+                batch = loop.create_task(self._process(key, box, works))
                 box.batches.add(batch)
                 batch.add_done_callback(partial(self._ended, box))
                 if len(box.batches) >= self.overlap:
@@ -210,21 +228,22 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
         if box.wake is not None and not box.batches and self.is_unneeded(box.state):
             _wake(box.wake)
 
-    async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
-        """Processes one batch and makes sure that every request is answered."""
+    async def _process(self, key: Key, box: _Box[Request, State], works: list[Work[Request]]) -> None:
+        """Processes one batch and makes sure that every request is answered, or was put into another mailbox."""
         try:
             # For this batch's task only: its log lines and its commit's span are in the first request's trace.
             trace.current.set(works[0].trace_id)
             trace.caller.set(works[0].caller)
-            await self.process_batch(state, works)
+            await self.process_batch(box.state, works)
         except Exception as error:
             if not isinstance(error, Fault):
                 log.exception("batch_failed", key=str(key))
             for work in works:
-                work.refuse(error)
+                if work.box is box:
+                    work.refuse(error)
         else:
             for work in works:
-                if not work.answered:
+                if not work.answered and work.box is box:
                     work.refuse(AssertionError("a batch did not answer a request"))
 
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 import sql
-from runtime.actors.committer import statement as commit_of
+from runtime.actors.statement import statement as commit_of
 from tests.support.bare_rows import BARE
 from tests.support.statements import undone
 
@@ -107,7 +107,8 @@ async def nodes(crowd: asyncpg.Connection, name: str, arguments: str) -> list[di
     file, _, statement = name.partition(".")
     text = commit_of(frozenset({"codes"}))[0] if file == "commit" else sql.load(file)[statement]
     await crowd.execute(f"PREPARE looked_at AS {text}")
-    explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ('t', {arguments})")
+    tenant = "ARRAY[('t', 0)]::catalog_seen[]" if file == "commit" else "'t'"
+    explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ({tenant}, {arguments})")
     await crowd.execute("DEALLOCATE looked_at")
     return list(_walk(json.loads(explained)[0]["Plan"]))
 
@@ -161,7 +162,7 @@ SKEWS: Final = {
 PRIZES: Final = "'{" + ", ".join(f"v{n}" for n in range(1, 21)) + "}'"
 IN_PLAY: Final = {
     "play.refresh": f"'g1', ARRAY['p1'], {PRIZES}, '{{}}', 'camp', 'camp', '2026-01-01', false",
-    "commit.commit": "0, ARRAY[('one', 'v1', 1), ('two', 'v1', 2), ('three', 'v7', 1)]::code_take[]",
+    "commit.commit": "0, ARRAY[('t', 'one', 'v1', 1), ('t', 'two', 'v1', 2), ('t', 'three', 'v7', 1)]::code_take[]",
     "claims.claim": "'{won}', '{p1}', '{NULL}', '{task}', '{voucher_code}', '{\"{}\"}'",
     "rewards.take_code": "'v1', 'one'",
     "rewards.lock_codes": "ARRAY['won', 'r000001']",

@@ -88,7 +88,7 @@ def unscoped_reads(query: sql.Query) -> list[str]:
     text = words_of(query.text)
     tables = set(re.findall(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)", text)) & TABLES
     faults = []
-    if tables and not re.search(r"tenant_id\s*=\s*\$\d", text) and not inserts_its_tenant(text):
+    if tables and not re.search(r"tenant_id\s*=\s*(\$\d|n\.tenant_id)", text) and not inserts_its_tenant(text):
         faults.append(f"{query.name} reads {sorted(tables)} of every tenant")
     for table, where in reads(text):
         if not re.search(r"\btenant_id\b", where):

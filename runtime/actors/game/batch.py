@@ -3,7 +3,7 @@
     open     verify each session; refuse requests that are invalid by themselves
     refresh  read what the batch needs and the cache lacks, in at most one round trip (cache.py)
     decide   apply the pure rules to each request in order, as if the earlier ones had committed (decide.py)
-    commit   through the tenant's committer: one guarded statement (committer.py)
+    commit   through the committer: one guarded statement (committer.py)
     answer   reply to the players, then publish events and tasks off their path
 
 Cached data alone never refuses a request: the rules raise `StaleRead` and the cache is refreshed first. When a guard

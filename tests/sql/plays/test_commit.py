@@ -25,7 +25,7 @@ from runtime.actors.changes import (
     StockTake,
     TurnMove,
 )
-from runtime.actors.committer import PARTS, statement, statement_of
+from runtime.actors.statement import PARTS, statement, statement_of
 from runtime.stores.database import Database, Guarded
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, taking, whole
 from tests.support.locks import IN_NO_ORDER, blocked, held
@@ -304,8 +304,8 @@ async def test_rewards_of_a_batch_get_codes_of_their_own_prizes(database: Databa
 async def test_commit_locks_no_more_codes_than_it_gives(database: Database, pool: asyncpg.Pool) -> None:
     """A rival skips locked codes: with too many locked it would find the prize out of codes."""
     async with pool.acquire() as connection, pool.acquire() as rival, connection.transaction():
-        text, arguments = statement_of(coded("reward_1"))
-        await connection.fetchrow(text, TENANT, 0, *arguments)
+        text, arguments = statement_of({TENANT: coded("reward_1")})
+        await connection.fetchrow(text, *arguments)
         free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
     assert [row["code_id"] for row in free] == ["code_2", "code_3"]
 
@@ -314,8 +314,8 @@ async def test_commit_takes_no_code_that_is_withdrawn_or_expires_now(database: D
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
         await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'code_2'")
-        text, arguments = statement_of(coded("reward_1"))
-        await connection.fetchrow(text, TENANT, 0, *arguments)
+        text, arguments = statement_of({TENANT: coded("reward_1")})
+        await connection.fetchrow(text, *arguments)
         assigned = await connection.fetch("SELECT code_id FROM codes WHERE reward_id = 'reward_1'")
     assert [row["code_id"] for row in assigned] == ["code_3"]
 
@@ -356,8 +356,8 @@ async def test_commit_locks_only_the_rows_that_it_names(database: Database, pool
     await surround(database, TENANT, by=columns)
     changes = whole()
     async with database.connection() as connection, pool.acquire() as rival, connection.transaction():
-        text, arguments = statement_of(changes)
-        await connection.fetchrow(text, TENANT, changes.catalog_version, *arguments)
+        text, arguments = statement_of({TENANT: changes})
+        await connection.fetchrow(text, *arguments)
         found = {table: await held(rival, table, key) for table, key in KEYS.items()}
     assert found == {
         "turn_balances": {f"{TENANT} ann camp"},
@@ -419,12 +419,12 @@ async def test_commit_locks_rows_in_the_order_of_their_keys(database: Database, 
     await database.execute(f"ANALYZE {table}")
     changes = Changes()
     change(changes)
-    text, arguments = statement_of(changes)
+    text, arguments = statement_of({TENANT: changes})
     async with pool.acquire() as connection, pool.acquire() as rival, pool.acquire() as onlooker:
         await connection.execute(IN_NO_ORDER)
         async with rival.transaction():
             # As another commit holds it: whoever only shares its key would pass.
             await rival.execute(f"SELECT FROM {table} WHERE {key} = $1 FOR NO KEY UPDATE", first)
-            committing = await blocked(onlooker, connection.fetchrow(text, TENANT, 0, *arguments))
+            committing = await blocked(onlooker, connection.fetchrow(text, *arguments))
             assert await held(onlooker, table, key) == {first} and not committing.done()
         await committing

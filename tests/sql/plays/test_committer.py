@@ -1,7 +1,8 @@
-"""A tenant's committer: what waits together goes together, and nobody suffers for a neighbour."""
+"""The committer: changes that wait together share a statement, and no tenant suffers for another."""
 
 import asyncio
 import dataclasses
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from runtime import ids, trace
 from runtime.actors.changes import Changes, NewGrant, PlayCount, StandingAward, StockTake
-from runtime.actors.committer import OVERLAP, Committer, _compatible, statement_of
+from runtime.actors.committer import OVERLAP, Committer, Decided, Lane, _compatible
 from runtime.actors.mailbox import Work
+from runtime.actors.statement import statement_of
 from runtime.errors import BALANCE_MAX, BalanceFull
 from runtime.stores.database import Database
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes, taking, whole
@@ -65,6 +67,54 @@ async def test_batches_that_wait_together_are_one_statement(committer: Committer
     assert database.round_trips - before <= 3
 
 
+async def copied(database: Database) -> None:
+    """A second tenant with the same rows."""
+    for table in ("tenants", "stock", "balances", "turn_balances", "codes", "leaderboard_standings", "players"):
+        row = "(jsonb_populate_record(t, jsonb_build_object('tenant_id', 'other'))).*"
+        await database.execute(f"INSERT INTO {table} SELECT {row} FROM {table} AS t WHERE tenant_id = $1", TENANT)
+
+
+async def test_changes_of_two_tenants_in_one_statement_leave_the_rows_of_each_by_itself(database: Database) -> None:
+    await copied(database)
+    changes = whole(Changes(catalog_version=1))
+    left = []
+    async with database.connection() as connection, undone(connection):  # One now(): rows can be compared whole.
+        for together in ([{TENANT: changes, "other": changes}], [{"other": changes}, {TENANT: changes}]):
+            async with undone(connection):
+                for tenants in together:
+                    text, arguments = statement_of(tenants, 5)
+                    row = await connection.fetchrow(text, *arguments)
+                left.append([unnumbered(await contents(connection, tenant)) for tenant in (TENANT, "other")])
+    assert left[0] == left[1] and left[0][1]["rewards"] and left[0][1]["codes"] != left[0][0]["codes"]
+    assert len(row) == 4 and row["stock_tenants"] == [TENANT] * 2
+
+
+async def test_refused_or_blocked_tenant_delays_no_other(
+    committer: Committer, database: Database, rival: asyncpg.Connection
+) -> None:
+    await copied(database)
+    own = Lane("home", TENANT)
+
+    def commits() -> list[asyncio.Future[Any]]:
+        tenants = ("other", TENANT)
+        return [asyncio.ensure_future(committer.commit(one, taking("prize_a", "ann"))) for one in tenants]
+
+    before = database.round_trips
+    assert await asyncio.gather(*commits()) == [{"prize_a": 9}, {"prize_a": 9}]
+    assert database.round_trips - before == 1 and committer._lane(TENANT) == Lane("home")
+    async with rival.transaction():
+        await rival.execute("SELECT FROM stock WHERE prize_id = 'prize_a' AND tenant_id = $1 FOR UPDATE", TENANT)
+        for left in (8, 7, 6):
+            of_other, blocked = commits()
+            assert await asyncio.wait_for(of_other, 5) == {"prize_a": left} and not blocked.done()
+            assert committer._lane(TENANT) == own and committer._lane("other") == Lane("home")
+    await committer.drain()
+    assert await database.fetch("SELECT DISTINCT remaining FROM stock WHERE prize_id = 'prize_a'") == [(6,)]
+    await database.execute("UPDATE stock SET awarded = 10, remaining = 0 WHERE total > 0 AND tenant_id = $1", TENANT)
+    committer._alone_until.clear()
+    assert await outcomes(*commits()) == {"": 1, "stock": 1} and committer._lane(TENANT) == own
+
+
 async def test_drain_waits_for_pending_commits(database: Database, rival: asyncpg.Connection) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     async with slots_held(committer, database, rival):
@@ -73,7 +123,7 @@ async def test_drain_waits_for_pending_commits(database: Database, rival: asyncp
     await asyncio.wait_for(draining, 10)
 
 
-async def test_commit_uses_its_tenants_share_of_connections(
+async def test_commit_in_a_tenants_own_lane_uses_its_share_of_connections(
     committer: Committer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenants = []
@@ -86,7 +136,9 @@ async def test_commit_uses_its_tenants_share_of_connections(
     fetch = Database.fetchrow
     monkeypatch.setattr(Database, "fetchrow", fetchrow)
     await committer.commit(TENANT, taking("prize_free", "ann"))
-    assert tenants == [TENANT] and trace.tenant.get() == ""
+    committer._alone_until[TENANT] = math.inf  # As after a refusal.
+    await committer.commit(TENANT, taking("prize_free", "ann"))
+    assert tenants == ["", TENANT] and trace.tenant.get() == ""
 
 
 async def test_batches_of_a_changed_catalogue_are_refused_at_once(committer: Committer, database: Database) -> None:
@@ -224,9 +276,9 @@ async def shared(module_database_url: str) -> AsyncIterator[Database]:
 
 async def commit_all(connection: asyncpg.Connection, batches: list[Changes]) -> str:
     for changes in batches:
-        text, arguments = statement_of(changes)
+        text, arguments = statement_of({TENANT: changes})
         try:
-            await connection.fetchrow(text, TENANT, changes.catalog_version, *arguments)
+            await connection.fetchrow(text, *arguments)
         except asyncpg.PostgresError as error:
             assert error.sqlstate == "TB001", error
             return str(error)
@@ -267,7 +319,7 @@ async def test_merged_changes_leave_the_rows_of_each_by_itself(shared: Database,
 async def test_overlapping_batches_wait_in_order() -> None:
     loop = asyncio.get_running_loop()
 
-    def work(**moved: str) -> Work[Changes]:
+    def work(**moved: str) -> Work[Decided]:
         changes = Changes()
         if "balance" in moved:
             changes.move_balance(ids.make("entry"), moved["balance"], "camp", "coin", 5, 1, "play_reward", "play")
@@ -275,17 +327,17 @@ async def test_overlapping_batches_wait_in_order() -> None:
             changes.move_turns(ids.make("entry"), moved["turns"], "camp", 2, -1, "play", "play")
         if "plays" in moved:
             changes.count_play(PlayCount("game", moved["plays"], TODAY, 1, cap=9, day_cap=0, exact=True))
-        return Work(changes, loop.create_future())
+        return Work(Decided(TENANT, changes), loop.create_future())
 
     for kind in ("balance", "turns", "plays"):
         first, other, second = work(**{kind: "ann"}), work(**{kind: "bob"}), work(**{kind: "ann"})
-        assert _compatible([first, other, second]) == ([first, other], [second]), kind
+        assert _compatible([first, other, second], 99) == ([first, other], [second]), kind
         another = work(**{kind: "bob"})
-        assert _compatible([first, other, another]) == ([first, other], [another]), kind
+        assert _compatible([first, other, another], 99) == ([first, other], [another]), kind
         # Decided after what waits: it waits too, though it would go with the first.
         late = work(balance="dan", turns="dan", plays="dan")
         both = work(**({kind: "ann"} | {"balance" if kind != "balance" else "turns": "dan"}))
-        assert _compatible([first, both, late]) == ([first], [both, late]), kind
+        assert _compatible([first, both, late], 99) == ([first], [both, late]), kind
 
 
 async def test_deferred_batch_is_not_overtaken(database: Database) -> None:

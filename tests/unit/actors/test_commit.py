@@ -8,7 +8,7 @@ import pytest
 
 import sql
 from runtime.actors.changes import BalanceMove, Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
-from runtime.actors.committer import (
+from runtime.actors.statement import (
     COMMIT,
     FIRST_NUMBER,
     PARAMETERS,
@@ -98,7 +98,7 @@ def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
             changes.count_play(PlayCount(name, "ann", TODAY, 1, cap=0, day_cap=0))
             changes.take_prize(name, name, 1, TODAY, stocked=True, per_user=0, per_day=0)
             changes.move_balance("e", name, "s", "coin", 0, 1, "play_reward", "p")
-    left, right = one.arguments(), two.arguments()
+    left, right = one.rows(), two.rows()
     assert list(left) == list(right) == ["play_counts", "balances", "ledger", "stock", "prize_days", "prize_players"]
     for name in left.keys() - {"ledger"}:  # the ledger keeps its own order
         assert left[name] == right[name] == sorted(left[name])
@@ -108,7 +108,7 @@ def test_reward_takes_its_own_nth_code_of_its_prize() -> None:
     changes = Changes()
     for reward_id, prize_id in (("r1", "a"), ("r2", "b"), ("r3", "a")):
         changes.take_code(reward_id, prize_id)
-    assert changes.arguments()["codes"] == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
+    assert changes.rows()["codes"] == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
     # What went to another game's rewards of the prize is counted on.
     together = Changes()
     together.absorb(changes)
@@ -130,8 +130,8 @@ def test_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
 def test_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
     changes = Changes()
     changes.turns["ann", "c"] = TurnMove("ann", "c", 1, 0)
-    text, arguments = statement_of(changes)
-    assert arguments == [[TurnMove("ann", "c", 1, 0)], []]
+    text, arguments = statement_of({"t": changes}, 5)
+    assert arguments == [[("t", 0)], 5, [("t", "ann", "c", 1, 0)], []]
     assert "$3::turn_move[]" in text and "$4::new_turn_entry[]" in text
 
 
@@ -149,14 +149,14 @@ def test_parameters_are_the_fields_of_changes_in_their_order() -> None:
         ("game_id text, player_id text, session_id", "player_id text, game_id text, session_id", "field 2 is game_id"),
         ("score bigint, wins", "points_won bigint, wins", "field 10 is score, but points_won"),
         ("request_hash bytea\n);\n-- plays", "request_hash bytea, more text\n);\n-- plays", "is nothing, but more"),
-        (", request_hash bytea\n);\n-- plays", "\n);\n-- plays", "is request_hash, but nothing"),
+        (",\n    request_hash bytea\n);\n-- plays", "\n);\n-- plays", "is request_hash, but nothing"),
         ("CREATE TYPE new_play ", "CREATE TYPE a_play ", "schema.sql has no type new_play"),
     ],
 )
 def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead: str, says: str) -> None:
     schema = sql.SCHEMA.read_text()
     assert schema.count(written) == 1
-    assert composite_types(schema)["new_play"] == NewPlay._fields
+    assert composite_types(schema)["new_play"] == ("tenant_id", *NewPlay._fields)
     with pytest.raises(TypeError, match=f"^NewPlay: .*{says}"):
         parameters(composite_types(schema.replace(written, instead)))
 
@@ -183,10 +183,8 @@ def test_commit_statement_that_numbers_parameters_otherwise_is_refused(written: 
 
 
 def test_columns_inserted_by_position_stand_in_their_types_order() -> None:
-    """`SELECT $1, n.*` puts a composite's fields into the columns in their order, whatever they are called."""
-    inserted = re.findall(
-        r"INSERT INTO \w+ \(tenant_id, ([^)]*)\)\s+SELECT \$1, n\.\* FROM unnest\(\$\d+::(\w+)\[\]\)", COMMIT
-    )
+    """`SELECT n.*` puts a composite's fields into the columns in their order, whatever they are called."""
+    inserted = re.findall(r"INSERT INTO \w+ \(([^)]*)\)\s+SELECT n\.\* FROM unnest\(\$\d+::(\w+)\[\]\)", COMMIT)
     types = composite_types(sql.SCHEMA.read_text())
     assert len(inserted) == COMMIT.count("n.*")
     for columns, type_name in inserted:

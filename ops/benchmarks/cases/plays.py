@@ -303,7 +303,13 @@ CASES: Final = (
     ),
     Plays("codes", "one hot game, every play wins a code", one_server, code_spins, (Ratio("hot"),)),
     Plays("games-50", "50 games, one tenant", one_server, spins(MANY), (Ratio("hot", least=0.85),)),
-    Plays("tenants-50", "50 tenants, one game each", one_server, tenants(MANY), (Ratio("hot", least=0.5),)),
+    Plays(
+        "tenants-50",
+        "50 tenants, one game each",
+        one_server,
+        tenants(MANY),
+        (Ratio("hot", least=0.8), Ratio("hot", most=2.0, cpu_of="postgres")),
+    ),
     Plays(
         "tenants-50-2-databases",
         "50 tenants, one game each, in two databases",

@@ -105,7 +105,7 @@ class Scene:
             " RETURNING task_id, attempts, reward_id, prize_id",
             self.tenant_id,
         )
-        return [Leased(self.tenant_id, "lease_me", row) for row in rows]
+        return [Leased(self.tenant_id, "lease_me", row) for row in sorted(rows, key=lambda row: str(row["task_id"]))]
 
     async def set(self, reward: str, task: str) -> None:
         await self.stack.database.execute("UPDATE rewards SET status = $2 WHERE tenant_id = $1", self.tenant_id, reward)

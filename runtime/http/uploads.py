@@ -1,4 +1,4 @@
-"""Reads an uploaded file: as JSON with the file in base64, or as the file itself."""
+"""Reads an uploaded file: as JSON with the file in base64, as a form with the file in a part, or as the file itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Final
 
 import msgspec
 from aiohttp import web
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from runtime.errors import invalid
-from runtime.http.bodies import read_body
+from runtime.http.bodies import read_body, type_of
 from runtime.operations.assets.decoding import UPLOAD_BYTES_MAX
 
-TYPES: Final = ("image/png", "image/jpeg", "image/webp", "font/woff2")
+FILES: Final = ("image/png", "image/jpeg", "image/webp", "font/woff2")
+FORM: Final = "multipart/form-data"
+TYPES: Final = (*FILES, FORM)
+NAME_CHARACTERS_MAX: Final = 200
+FILE: Final = "file"
+"""Another name of the file's part: the usual one of forms and no-code tools."""
+
+_PARTS_MAX: Final = 4
 _BYTES_MAX: Final = UPLOAD_BYTES_MAX * 4 // 3 + 16 * 1024
 """Of the JSON form."""
 
@@ -20,12 +28,55 @@ _BYTES_MAX: Final = UPLOAD_BYTES_MAX * 4 // 3 + 16 * 1024
 async def read_upload(request: web.Request, field: str) -> bytes:
     """The body as JSON. A file becomes {name, `field`}; its name is in the query. No accepted file begins with a brace.
 
-    The Content-Type is not evidence of the type, so it is only compared with the accepted ones.
+    The Content-Type is not evidence of the file's type, so it is only compared with the accepted ones. A form is read
+    whole, so the limits of bodies apply to it too.
     """
     body = await read_body(request, _BYTES_MAX, *TYPES)
-    if body[:1].isspace() or body.startswith(b"{") or not body:
+    name = request.query.get("name", "")
+    if type_of(request, *TYPES) == FORM:
+        body, name = _form(body, request.headers["Content-Type"], field, name)
+    elif body[:1].isspace() or body.startswith(b"{") or not body:
         return body
     if len(body) > UPLOAD_BYTES_MAX:
         raise invalid(field, f"must be at most {UPLOAD_BYTES_MAX} bytes")
     content = base64.b64encode(body).decode()
-    return msgspec.json.encode({"name": request.query.get("name", ""), field: content})
+    return msgspec.json.encode({"name": name, field: content})
+
+
+def _form(body: bytes, content_type: str, field: str, name: str) -> tuple[bytes, str]:
+    """The file of a form, and its name: the part `name`, or else `name`, or else that of the file.
+
+    INVALID_ARGUMENT, on `field`: the form is malformed, or does not have one file. On another part: it is unknown.
+    """
+    files: list[tuple[bytes, str]] = []
+    for part, value in _parts(body, content_type, field):
+        if part.name == "name":
+            name = value.decode(errors="replace")
+        elif part.name in (field, FILE):
+            files.append((value, (part.filename or "")[:NAME_CHARACTERS_MAX]))
+        else:
+            raise invalid(str(part.name)[:NAME_CHARACTERS_MAX], f"is unknown: the form has {field} and name")
+    if len(files) != 1:
+        raise invalid(field, f"must be one file: the form has {len(files)}")
+    [(file, file_name)] = files
+    if not file:
+        raise invalid(field, "is required")
+    return file, name or file_name
+
+
+def _parts(body: bytes, content_type: str, field: str) -> list[tuple[MultipartSegment, bytes]]:
+    boundary = parse_options_header(content_type)[1].get("boundary", "")
+    found: list[tuple[MultipartSegment, bytes]] = []
+    pieces: list[bytes] = []
+    try:
+        with PushMultipartParser(boundary, len(body), max_segment_count=_PARTS_MAX, strict=True) as parser:
+            for event in parser.parse(body):
+                if isinstance(event, MultipartSegment):
+                    segment, pieces = event, []
+                elif event is not None:
+                    pieces.append(event)
+                else:
+                    found.append((segment, b"".join(pieces)))
+    except MultipartError as error:
+        raise invalid(field, f"must be in a valid form: {error}") from None
+    return found

@@ -841,7 +841,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "head": "The header line.",
         "lines": "Lines of CSV or JSON.",
         "rows": "The number of rows.",
-        "after": "The cursor of the last line of this part."
+        "after": "The cursor of the last line of this part.",
+        "columns": "The names of the columns, in order."
     },
     "GetLiveRequest": {
         "stock": "Whether to include prizes, costs, budgets and low_prizes."
@@ -1233,7 +1234,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "CreateAssetRequest": {
         "name": "A name for the list.",
-        "content": "The file in base64: PNG, JPEG, WebP or WOFF2, at most 3,000,000 bytes. Over HTTP, the body may be the file itself."
+        "content": "The file in base64: PNG, JPEG, WebP or WOFF2, at most 3,000,000 bytes. Over HTTP, the body may be the file itself, or a form (multipart/form-data) with the parts `file` (or `content`) and `name`."
     },
     "ListAssetsRequest": {
         "type": "The beginning of the type, such as image."

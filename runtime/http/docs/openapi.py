@@ -143,8 +143,8 @@ class _Rows:
             found.append(
                 query_parameter(
                     "name",
-                    {"type": "string", "maxLength": 200},
-                    description="The file's name, if the body is the file.",
+                    {"type": "string", "maxLength": uploads.NAME_CHARACTERS_MAX},
+                    description="The file's name, if the body is the file or a form without it.",
                 )
             )
         if operation.keyed:
@@ -198,8 +198,15 @@ class _Rows:
             for kind in READERS:
                 content.setdefault(kind, {"schema": {"type": "string"}, "example": "CIDER-0007\nCIDER-0008\n"})
         if operation.upload:
-            for kind in uploads.TYPES:
-                content[kind] = {"schema": {"type": "string", "format": "binary"}, "example": "the bytes of the file"}
+            binary: Schema = {"type": "string", "format": "binary"}
+            for kind in uploads.FILES:
+                content[kind] = {"schema": binary, "example": "the bytes of the file"}
+            named: Schema = {"type": "string", "maxLength": uploads.NAME_CHARACTERS_MAX}
+            parts: Schema = {"type": "object", "properties": {operation.upload: binary, "name": named}}
+            content[uploads.FORM] = {
+                "schema": {**parts, "required": [operation.upload], "additionalProperties": False},
+                "example": {operation.upload: "the bytes of the file", "name": "logo.png"},
+            }
         needed = self._document.schemas.components[schema["$ref"].rpartition("/")[2]].get("required", ())
         return {"required": bool(needed), "content": content}
 

@@ -86,24 +86,52 @@ async def test_asset_of_another_tenant_is_unknown(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("truncated", picture(size=(400, 400))[:-200]),
-        ("bomb", bomb()),
-        ("40 million pixels", many_pixels()),
+        *(("truncated", picture(size=(400, 400))[:-200]), ("bomb", bomb()), ("40 million pixels", many_pixels())),
         ("svg", b'<svg xmlns="http://www.w3.org/2000/svg">' + SCRIPT + b"</svg>"),
-        ("html", b"<!doctype html>" + SCRIPT),
-        ("gif", picture("GIF")),
-        ("tiff as png", b"\x89PNG\r\n\x1a\n" + picture("TIFF")),
-        ("avi as webp", b"RIFF\x10\0\0\0AVI LIST"),
-        ("cut font", font()[:60]),
-        ("long font", font() + SCRIPT),
-        ("font collection", font(flavor=b"ttcf")),
-        ("font bomb", font(expanded=2**31)),
-        ("nothing", b""),
+        *(("html", b"<!doctype html>" + SCRIPT), ("gif", picture("GIF"))),
+        *(("tiff as png", b"\x89PNG\r\n\x1a\n" + picture("TIFF")), ("avi as webp", b"RIFF\x10\0\0\0AVI LIST")),
+        *(("cut font", font()[:60]), ("long font", font() + SCRIPT), ("font collection", font(flavor=b"ttcf"))),
+        *(("font bomb", font(expanded=2**31)), ("nothing", b"")),
     ],
 )
 async def test_hostile_file_is_refused(stack: Stack, name: str, body: bytes) -> None:
     sent = {"content": base64.b64encode(body).decode()}
     assert fields_of(await stack.admin("POST", "/admin/assets", sent)) == ["content"], name
+
+
+FORM: Final = "multipart/form-data; boundary=b"
+FILE: Final = 'name="file"; filename="my logo.png"'
+
+
+def form(*parts: tuple[str, bytes]) -> bytes:
+    start = "--b\r\nContent-Disposition: form-data; "
+    return b"".join(f"{start}{head}\r\n\r\n".encode() + value + b"\r\n" for head, value in parts) + b"--b--\r\n"
+
+
+async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) -> None:
+    name, body = 'name="name"', picture(colour=50)
+    made = (await upload(stack, form((FILE, body)), FORM)).data
+    assert (made["name"], made["type"]) == ("my logo.png", "image/webp")
+    other = form((name, b"Logo"), ('name="content"; filename="x.png"', picture(colour=51)))
+    assert (await upload(stack, other, FORM)).data["name"] == "Logo"
+    huge, many = form((f"{FILE}; x={'y' * 9_000}", body)), form((f"{FILE}{chr(13)}\nX: y" * 20, body))
+    hostile = (
+        *(("two files", form((FILE, body), (FILE, body))), ("no file", form((name, b"Logo"))), ("nothing", b"")),
+        *(
+            ("an empty file", form((FILE, b""))),
+            ("a page", form((FILE, SCRIPT))),
+            ("a cut form", form((FILE, body))[:-9]),
+        ),
+        *(("a bare boundary", b"--b--\r\n"), ("many parts", form(*[(name, b"x")] * 50_000)), ("a huge header", huge)),
+        *(("many headers", many), ("another boundary", form((FILE, body)).replace(b"--b", b"--c"))),
+        ("a long file", form((FILE, bytes(decoding.UPLOAD_BYTES_MAX + 1)))),
+    )
+    for what, sent in hostile:
+        assert fields_of(await upload(stack, sent, FORM)) == ["content"], what
+    for kind in ("multipart/form-data", "multipart/form-data; boundary="):
+        assert fields_of(await upload(stack, form((FILE, body)), kind)) == ["content"]
+    assert fields_of(await upload(stack, form((FILE, body), ('name="colour"', b"red")), FORM)) == ["colour"]
+    assert (await upload(stack, form((FILE, bytes(4_500_000))), FORM)).reason == "BODY_TOO_LARGE"
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])

@@ -2958,7 +2958,8 @@ class CreateAssetRequest(betterproto2.Message):
 
     content: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The file in base64: PNG, JPEG, WebP or WOFF2, at most 3,000,000 bytes. Over HTTP, the body may be the file itself.
+    The file in base64: PNG, JPEG, WebP or WOFF2, at most 3,000,000 bytes. Over HTTP, the body may be the file itself, or a
+    form (multipart/form-data) with the parts `file` (or `content`) and `name`.
     """
 
 
@@ -8355,6 +8356,11 @@ class ReadExportReply(betterproto2.Message):
     after: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
     The cursor of the last line of this part.
+    """
+
+    columns: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The names of the columns, in order.
     """
 
 

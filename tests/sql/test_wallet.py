@@ -25,14 +25,8 @@ async def move(
 @pytest.mark.parametrize(
     ("amount", "player", "currency", "left"),
     [
-        (3, "ann", "coin", 8),
-        (-5, "ann", "coin", 0),
-        (-6, "ann", "coin", None),
-        (0, "ann", "coin", None),
-        (2, "bob", "coin", 2),
-        (2, "ann", "leaf", 2),
-        (-1, "bob", "coin", None),
-        (0, "bob", "coin", None),
+        *((3, "ann", "coin", 8), (-5, "ann", "coin", 0), (-6, "ann", "coin", None), (0, "ann", "coin", None)),
+        *((2, "bob", "coin", 2), (2, "ann", "leaf", 2), (-1, "bob", "coin", None), (0, "bob", "coin", None)),
     ],
 )
 async def test_balance_never_falls_below_zero_and_moves_alone(

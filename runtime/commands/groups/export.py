@@ -1,4 +1,4 @@
-"""`tombola export`: exports all rows of one kind as CSV."""
+"""`tombola export`: exports all rows of one kind as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal
 
 import aiohttp
+import msgspec
 from cyclopts import Parameter
 from rich.progress import DownloadColumn
 
@@ -46,9 +47,11 @@ async def export(
     since: datetime | None = None,
     until: datetime | None = None,
     consent: str = "",
+    form: Annotated[Literal["csv", "jsonl", "parquet"], Parameter(name="--format")] = "csv",
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Write all rows of one kind to a file, oldest first. An interrupted download resumes after the last full line.
+    """Write all rows of one kind to a file, oldest first. An interrupted download resumes after the last full line;
+    as Parquet, start it again.
 
     Parameters
     ----------
@@ -64,9 +67,12 @@ async def export(
         Only rows before this time.
     consent
         Only participants and winners whose consent of this id is in force.
+    form
+        The format of the file.
     """
-    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent}
-    written = _Written()
+    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent, "format": form}
+    writers: dict[str, type[_Csv]] = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _Parquet}
+    written = writers[form]()
     with file_errors(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
     with file as target, progress(connection.json, DownloadColumn()) as bar:
@@ -74,27 +80,30 @@ async def export(
         async with connected(connection) as edge:
             cuts = 0
             while True:
-                before = written.lines
+                before = written.rows
                 try:
                     async for piece in edge.read(f"/exports/{name}", **query, cursor=written.cursor):
                         bar.advance(task, written.take(piece, target))
                     break
                 except aiohttp.ClientPayloadError as error:
                     written.cut()
-                    cuts = 0 if written.lines > before else cuts + 1
-                    if cuts > CUTS_MAX:
-                        fail(connection, EXIT_UNREACHABLE, f"connection lost after {written.lines:,} lines: {error}")
-    rows = max(0, written.lines - 1)
+                    cuts = 0 if written.rows > before else cuts + 1
+                    if not written.resumes or cuts > CUTS_MAX:
+                        fail(connection, EXIT_UNREACHABLE, f"connection lost after {written.bytes:,} bytes: {error}")
     if str(out) == "-":
         return
-    print_result(connection, {"rows": rows, "bytes": written.bytes}, f"{rows:,} {name} in {out}")
+    found = {"rows": written.rows} if written.resumes else {}
+    count = f"{written.rows:,} " if written.resumes else ""
+    print_result(connection, {**found, "bytes": written.bytes}, f"{count}{name} in {out}")
 
 
-class _Written:
+class _Csv:
     """Writes complete lines only; the first cell of the last line is the cursor to resume from."""
 
+    resumes = True
+
     def __init__(self) -> None:
-        self.lines = 0
+        self.rows = 0
         self.bytes = 0
         self.cursor = ""
         self._rest = b""
@@ -102,14 +111,11 @@ class _Written:
     def take(self, piece: bytes, target: BinaryIO) -> int:
         """Writes the complete lines and returns their size in bytes."""
         buffered = self._rest + piece
-        end = _end_of_lines(buffered)
+        end = self._end_of_lines(buffered)
         whole, self._rest = buffered[:end], buffered[end:]
         if whole:
             target.write(whole)
-            rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
-            self.lines += len(rows)
-            if self.lines > 1:
-                self.cursor = rows[-1][0]
+            self._count(whole)
         self.bytes += len(whole)
         return len(whole)
 
@@ -117,10 +123,42 @@ class _Written:
         """Discards the incomplete line."""
         self._rest = b""
 
+    def _count(self, whole: bytes) -> None:
+        rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
+        header = not self.bytes
+        self.rows += len(rows) - header
+        if self.rows:
+            self.cursor = rows[-1][0]
 
-def _end_of_lines(data: bytes) -> int:
-    """The end of the last complete line. A line break within quotes does not end a line."""
-    end = data.rfind(b"\r\n")
-    while end >= 0 and data.count(b'"', 0, end) % 2:
-        end = data.rfind(b"\r\n", 0, end)
-    return end + 2 if end >= 0 else 0
+    @staticmethod
+    def _end_of_lines(data: bytes) -> int:
+        """The end of the last complete line. A line break within quotes does not end a line."""
+        end = data.rfind(b"\r\n")
+        while end >= 0 and data.count(b'"', 0, end) % 2:
+            end = data.rfind(b"\r\n", 0, end)
+        return end + 2 if end >= 0 else 0
+
+
+class _JsonLines(_Csv):
+    """The same for JSON lines."""
+
+    def _count(self, whole: bytes) -> None:
+        lines = whole.splitlines()
+        self.rows += len(lines)
+        self.cursor = next(iter(msgspec.json.decode(lines[-1]).values()))
+
+    @staticmethod
+    def _end_of_lines(data: bytes) -> int:
+        return data.rfind(b"\n") + 1
+
+
+class _Parquet(_Csv):
+    """Writes everything. Only the whole file can be read, so an interrupted download does not resume."""
+
+    resumes = False
+
+    def take(self, piece: bytes, target: BinaryIO) -> int:
+        """Writes the piece and returns its size in bytes."""
+        target.write(piece)
+        self.bytes += len(piece)
+        return len(piece)

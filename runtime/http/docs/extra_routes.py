@@ -21,7 +21,9 @@ from runtime.http.docs.document import (
     tenant_parameters,
 )
 from runtime.http.docs.schemas import Schema, ref
+from runtime.http.feeds import parquet
 from runtime.http.feeds.downloads import JSON_LINES
+from runtime.http.feeds.exports import CONTENT_TYPES
 from runtime.http.feeds.log_tiles import CHECKPOINT
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
@@ -117,13 +119,15 @@ def add_exports(document: Document) -> None:
     name = path_parameter("name")
     name["schema"] = {"type": "string", "enum": list(EXPORTS)}
     head = {"description": "The suggested file name", "schema": {"type": "string"}}
+    binary = {"schema": {"type": "string", "format": "binary"}, "example": "the bytes of the file"}
     lines = {"schema": text, "example": "id,won_at,prize\r\nreward_01k0,2026-03-01T09:00:00Z,Mug\r\n"}
     every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
     described = {
         "operationId": "ExportRows",
         "tags": [document.tag("Exports")],
         "summary": "Export rows",
-        "description": "Streams all rows of one kind, oldest first, as CSV or (`format=jsonl`) as JSON lines. "
+        "description": "Streams all rows of one kind, oldest first, as CSV, JSON lines or Parquet, by `format`. "
+        "In Parquet integers, times and dates have their types; objects and lists are texts of JSON. "
         "`consent` selects the participants and winners whose consent of that id is in force. To resume an interrupted "
         "export, send as `cursor` the first cell of the last complete line (for the ledger, its `position`). A cell "
         "that a spreadsheet would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are "
@@ -138,11 +142,15 @@ def add_exports(document: Document) -> None:
             query_parameter("to", moment),
             query_parameter("cursor", text),
             query_parameter("consent", text),
-            query_parameter("format", {"type": "string", "enum": ["csv", "jsonl"], "default": "csv"}),
+            query_parameter("format", {"type": "string", "enum": list(CONTENT_TYPES), "default": "csv"}),
         ],
         "security": document.tokens(),
         "responses": {
-            "200": {"description": "OK", "headers": {"Content-Disposition": head}, "content": {"text/csv": lines}},
+            "200": {
+                "description": "OK",
+                "headers": {"Content-Disposition": head},
+                "content": {"text/csv": lines, parquet.CONTENT_TYPE: binary},
+            },
             **document.refusals([*every, "UNKNOWN_CAMPAIGN", "UNKNOWN_ROUTE"]),
         },
     }

@@ -79,7 +79,7 @@ async def persistently(call: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def send(request: web.Request, headers: dict[str, str], parts: AsyncIterator[str]) -> web.StreamResponse:
+async def send(request: web.Request, headers: dict[str, str], parts: AsyncIterator[str | bytes]) -> web.StreamResponse:
     """Sends the parts. A failure after the first one ends the connection without a final chunk."""
     first = await anext(parts)  # Before the response begins, so that a refusal can still be sent.
     response = web.StreamResponse(headers={**headers, "X-Content-Type-Options": "nosniff"})
@@ -94,6 +94,6 @@ async def send(request: web.Request, headers: dict[str, str], parts: AsyncIterat
     return response
 
 
-async def _write(response: web.StreamResponse, part: str) -> None:
+async def _write(response: web.StreamResponse, part: str | bytes) -> None:
     async with asyncio.timeout(STALLED_SECONDS):
-        await response.write(part.encode())
+        await response.write(part.encode() if isinstance(part, str) else part)

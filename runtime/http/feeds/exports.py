@@ -1,9 +1,10 @@
-"""Streams exports as CSV or JSON lines, in pages read from Core one by one as the client reads.
+"""Streams exports as CSV, JSON lines or Parquet, in pages read from Core one by one as the client reads.
 
-    GET /admin/exports/{name}?campaign_id&from&to&cursor&consent&format  ->  text/csv, or application/x-ndjson
+    GET /admin/exports/{name}?campaign_id&from&to&cursor&consent&format
 
 The exports of a tenant at one time are limited (downloads.py), of which merchant staff may run one; another one gets
-429. `cursor`, the first cell of the last complete line, resumes an interrupted export.
+429. `cursor`, the first cell of the last complete line, resumes an interrupted export, but not as Parquet: the end of
+that file describes the whole file.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from runtime import messages as m
 from runtime.errors import Fault, invalid, violations
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
+from runtime.http.feeds import parquet
 from runtime.http.feeds.downloads import JSON_LINES, Slots, persistently, send
 from runtime.operations.reporting.exports import READ_EXPORT
 from runtime.operations.row import REWARD_MANAGERS
@@ -33,6 +35,9 @@ NAMES: Final = {
 """Query parameter -> field of Core's message."""
 
 PARAMETERS: Final = {field: name for name, field in NAMES.items()}
+
+CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES, "parquet": parquet.CONTENT_TYPE}
+"""Format -> content type."""
 
 OF_EDGE_MAX: Final = 8
 
@@ -57,32 +62,42 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
             message = codec.from_query(m.ReadExportRequest, fields, hidden)
         message.name, message.scope = request.match_info["name"], scope(request)
         message.reveal = identity is not None and bool(identity.roles & reveals)
-        message.begins, message.json = True, _wants_json(request)
+        form = _format(request)
+        message.begins, message.json = True, form != "csv"
         headers = {
-            "Content-Type": JSON_LINES if message.json else "text/csv; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{message.name}.{"jsonl" if message.json else "csv"}"',
+            "Content-Type": CONTENT_TYPES[form],
+            "Content-Disposition": f'attachment; filename="{message.name}.{form}"',
             "Cache-Control": "no-store",
         }
-        return await send(request, headers, pages(request, message))
+        found = pages(request, message)
+        return await send(request, headers, parquet.file(found) if form == "parquet" else lines(found, message.after))
 
-    async def pages(request: web.Request, message: m.ReadExportRequest) -> AsyncIterator[str]:
+    async def pages(request: web.Request, message: m.ReadExportRequest) -> AsyncIterator[m.ReadExportReply]:
         part = await _part(edge, message)
-        yield part.lines if message.after else part.head + part.lines
+        yield part
         while part.after:
             message.after, message.begins = part.after, False
             await edge.auth.identify(request)  # Stops if the token was revoked meanwhile.
             part = await persistently(lambda: _part(edge, message))
+            yield part
+
+    async def lines(found: AsyncIterator[m.ReadExportReply], after: str) -> AsyncIterator[str]:
+        part = await anext(found)
+        yield part.lines if after else part.head + part.lines
+        async for part in found:
             yield part.lines
 
     return answer
 
 
-def _wants_json(request: web.Request) -> bool:
-    """Whether `format` is jsonl; csv is the default."""
+def _format(request: web.Request) -> str:
+    """The query's `format`; csv is the default."""
     chosen = request.query.get("format", "csv")
-    if chosen not in ("csv", "jsonl"):
-        raise invalid("format", "must be csv or jsonl")
-    return chosen == "jsonl"
+    if chosen not in CONTENT_TYPES:
+        raise invalid("format", f"must be one of {', '.join(CONTENT_TYPES)}")
+    if chosen == "parquet" and not parquet.is_available():
+        raise invalid("format", "parquet needs the extra `parquet`: pip install 'tombola[parquet]'")
+    return chosen
 
 
 @contextmanager

@@ -117,7 +117,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     names = [name for name in first.keys() if name not in _NOT_IN_LINE]  # noqa: SIM118  iterating yields values
     key, *_ = names
     found = [_shown_row(row, names, reveal=request.reveal) for row in rows if row[key] is not None]
-    columns = names
+    columns: list[str] = names
     if not request.json:
         columns = await _columns(engine, tenant_id, campaign_id, names)
         found = [_cells(row, columns) for row in found]
@@ -141,6 +141,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
         lines=_as_json(found) if request.json else csv_lines(map(escape_formula, row.values()) for row in found),
         rows=len(found),
         after=first["seen_until"] if more else "",
+        columns=columns,
     )
 
 

@@ -118,17 +118,10 @@ async def board_of_a_draft_campaign(world: World) -> str:
 @pytest.mark.parametrize(
     ("kind", "unshown"),
     [
-        ("games", draft_game),
-        ("games", draft_public_game),
-        ("games", archived_game),
-        ("games", game_of_a_draft_campaign),
-        ("public", draft_campaign),
-        ("quests", draft_quest),
-        ("quests", archived_quest),
-        ("quests", quest_of_a_draft_campaign),
-        ("leaderboards", archived_board),
-        ("leaderboards", finalized_and_archived_board),
-        ("leaderboards", board_of_a_draft_campaign),
+        *(("games", draft_game), ("games", draft_public_game), ("games", archived_game)),
+        *(("games", game_of_a_draft_campaign), ("public", draft_campaign), ("quests", draft_quest)),
+        *(("quests", archived_quest), ("quests", quest_of_a_draft_campaign), ("leaderboards", archived_board)),
+        *(("leaderboards", finalized_and_archived_board), ("leaderboards", board_of_a_draft_campaign)),
     ],
 )
 async def test_hidden_thing_is_unknown(own_world: World, kind: str, unshown: Callable[[World], Awaitable[str]]) -> None:

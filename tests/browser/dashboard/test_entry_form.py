@@ -44,6 +44,12 @@ async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: Wo
         assert ("erin" in text) is (kind == "participants")
         [asked] = [one for one in desk.asked if f"/exports/{kind}" in one]
         assert parse_qs(urlsplit(asked.partition(" ")[2]).query) == {"campaign_id": [campaign_id], "consent": ["terms"]}
+    await page.get_by_label("Format").select_option(label="Parquet")
+    async with page.expect_download() as saved:
+        await desk.press("Export participants", within="main")
+    assert (await saved.value).suggested_filename == "participants.parquet"
+    assert Path(await (await saved.value).path()).read_bytes()[:4] == b"PAR1"
+    await desk.shot("campaign exports", whole=False)
     await desk.enter("admin", path="/players/erin")
     await page.wait_for_selector("main >> text=I accept the terms.")
     await page.wait_for_selector("main >> text=Source: utm_source=letter, referrer=news.example")

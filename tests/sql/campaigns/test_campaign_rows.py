@@ -31,23 +31,16 @@ INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
 FIRST: Final = None
 
 GOES_WITH: Final[list[tuple[str, tuple[Any, ...], str]]] = [
-    ("campaigns.list", ("", "%", "", "c3", 9), "c2 c1"),
-    ("campaigns.list", ("", "%", "", FIRST, 2), "c3 c2"),
-    ("campaigns.list", ("", "%", "shop", FIRST, 9), "c3 c2"),
-    ("campaigns.get", ("c1", "", True), "c1"),
-    ("campaigns.get", ("c2", "shop", True), "c2"),
-    ("campaigns.get", ("c3", "shop", False), "c3"),
-    ("campaigns.get", ("c3", "shop", True), ""),
-    ("campaigns.get", ("c1", "shop", False), ""),
-    ("campaigns.live_boards", ("c3",), "b1 b2"),
-    ("campaigns.active_quests", ("c3", 9), "q2 q1 q0"),
-    ("campaigns.active_quests", ("c3", 2), "q2 q1"),
-    ("campaigns.games_to_copy", ("c3",), "g1 g2"),
+    *(("campaigns.list", ("", "%", "", "c3", 9), "c2 c1"), ("campaigns.list", ("", "%", "", FIRST, 2), "c3 c2")),
+    *(("campaigns.list", ("", "%", "shop", FIRST, 9), "c3 c2"), ("campaigns.get", ("c1", "", True), "c1")),
+    *(("campaigns.get", ("c2", "shop", True), "c2"), ("campaigns.get", ("c3", "shop", False), "c3")),
+    *(("campaigns.get", ("c3", "shop", True), ""), ("campaigns.get", ("c1", "shop", False), "")),
+    *(("campaigns.live_boards", ("c3",), "b1 b2"), ("campaigns.active_quests", ("c3", 9), "q2 q1 q0")),
+    *(("campaigns.active_quests", ("c3", 2), "q2 q1"), ("campaigns.games_to_copy", ("c3",), "g1 g2")),
     ("campaigns.prizes_to_copy", ("c3", ["p4", "p3", "p6"], ""), "p1 p2 p4"),
     ("campaigns.prizes_to_copy", ("c3", ["p4"], "shop"), "p1 p2"),
     ("campaigns.boards_to_copy", ("c3", ["g1"]), "b1 b2 b5 b6"),
-    ("campaigns.quests_to_copy", ("c3",), "q0 q1 q2 q3"),
-    ("campaigns.integrations_to_copy", ("c3",), "i1 i2"),
+    *(("campaigns.quests_to_copy", ("c3",), "q0 q1 q2 q3"), ("campaigns.integrations_to_copy", ("c3",), "i1 i2")),
 ]
 
 

@@ -273,15 +273,10 @@ def left(busy_until: int, issued_ms: int) -> int:
 @pytest.mark.parametrize(
     ("busy_until", "ms"),
     [
-        (0, 5_000),
-        (NOW_MS - 9_000, 5_000),
-        (NOW_MS - 2_000, 2_000),
-        (NOW_MS, 0),
-        (NOW_MS + AHEAD_MS - NETWORK_SLACK_MS, 0),
-        (NOW_MS + AHEAD_MS, -NETWORK_SLACK_MS),
+        *((0, 5_000), (NOW_MS - 9_000, 5_000), (NOW_MS - 2_000, 2_000), (NOW_MS, 0)),
+        *((NOW_MS + AHEAD_MS - NETWORK_SLACK_MS, 0), (NOW_MS + AHEAD_MS, -NETWORK_SLACK_MS)),
         (NOW_MS + AHEAD_MS + NETWORK_SLACK_MS, -2 * NETWORK_SLACK_MS),
-        (NOW_MS + AHEAD_MS + NETWORK_SLACK_MS + 1, 5_000),
-        (NOW_MS + 10 * AHEAD_MS, 5_000),
+        *((NOW_MS + AHEAD_MS + NETWORK_SLACK_MS + 1, 5_000), (NOW_MS + 10 * AHEAD_MS, 5_000)),
     ],
     ids=["none", "before it", "in it", "all of it", "ahead", "too far ahead", "farthest", "set back", "far back"],
 )

@@ -178,9 +178,10 @@ function Odds({ figures: { odds } }) {
 /** @param {{id: string, name: string, zone: string}} props */
 function Exports({ id, name, zone }) {
   const { query } = place.value;
-  const { progress, take } = useExport();
+  const { progress, formats, take } = useExport();
   const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${dayAfter(query.to)}T00:00`, zone) : "" };
   return html`<${Section} title=${say("analytics.exports")} note=${say("analytics.exports_note", { name })}>
+    <div class="filters">${formats}</div>
     <p class="acts">${EXPORTS.map((kind) => html`<${Act} key=${kind} class="secondary outline small" act=${() => take(kind, { campaign_id: id, ...days })}>${say(`export.${kind}`)}<//>`)}</p>
     <p class="quiet" role="status">${progress}</p>
   <//>`;

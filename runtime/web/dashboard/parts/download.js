@@ -1,6 +1,6 @@
 // File downloads.
 import { API, Refused } from "../api.js";
-import { useState } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { token } from "../session.js";
 import { say } from "../words.js";
 import { complain, tell } from "./toast.js";
@@ -12,16 +12,23 @@ export function saved(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** File format -> media type. */
+const FORMATS = { csv: "text/csv", jsonl: "application/x-ndjson", parquet: "application/vnd.apache.parquet" };
+
 /**
- * A function that downloads an export and shows the result, and the text of its progress.
- * @returns {{progress: string, take: (kind: string, query: Record<string, string | number>) => Promise<void>}}
+ * A function that downloads an export in the chosen format and shows the result, the choice, and the text of its progress.
+ * @returns {{progress: string, formats: any, take: (kind: string, query: Record<string, string | number>) => Promise<void>}}
  */
 export function useExport() {
   const [progress, setProgress] = useState("");
+  const [format, setFormat] = useState(/** @type {keyof FORMATS} */ ("csv"));
+  const formats = html`<select aria-label=${say("export.format")} value=${format} onChange=${(/** @type {any} */ event) => setFormat(event.target.value)}>
+    ${Object.keys(FORMATS).map((one) => html`<option value=${one}>${say(`export.format_${one}`)}</option>`)}
+  </select>`;
   const take = async (/** @type {string} */ kind, /** @type {Record<string, string | number>} */ query) => {
     const name = say(`export.${kind}`);
     try {
-      await exported(kind, query, (bytes) => setProgress(say("export.come", { kind: name, bytes: Math.ceil(bytes / 1024) })));
+      await exported(kind, format, query, (bytes) => setProgress(say("export.come", { kind: name, bytes: Math.ceil(bytes / 1024) })));
       tell(say("export.done", { kind: name }));
     } catch (refused) {
       complain(refused);
@@ -29,17 +36,18 @@ export function useExport() {
       setProgress("");
     }
   };
-  return { progress, take };
+  return { progress, formats, take };
 }
 
 /**
  * Downloads an export. Throws Refused; an interrupted download saves no file.
  * @param {string} name
+ * @param {keyof FORMATS} format
  * @param {Record<string, string | number>} query
  * @param {(bytes: number) => void} progress receives the number of bytes so far
  */
-async function exported(name, query, progress) {
-  const said = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "").map(([key, value]) => [key, String(value)]));
+async function exported(name, format, query, progress) {
+  const said = new URLSearchParams(Object.entries({ ...query, format: format === "csv" ? "" : format }).filter(([, value]) => value !== "").map(([key, value]) => [key, String(value)]));
   const answer = await fetch(`${API}/admin/exports/${name}?${said}`, { headers: { Authorization: `Bearer ${token.value}` } }).catch(() => null);
   if (!answer?.ok || !answer.body) {
     throw new Refused(answer?.status ?? 0, await answer?.json().catch(() => null));
@@ -56,5 +64,5 @@ async function exported(name, query, progress) {
   } catch {
     throw new Refused(0, null);
   }
-  saved(`${name}.csv`, new Blob(parts, { type: "text/csv" }));
+  saved(`${name}.${format}`, new Blob(parts, { type: FORMATS[format] }));
 }

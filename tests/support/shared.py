@@ -36,30 +36,30 @@ class SharedDatabase:
         self.url = ""
         self._make, self._drop, self._kept = make, drop, kept
         self._shape = self._script = ""
+        self._connection: asyncpg.Connection | None = None
 
     async def is_emptied(self) -> bool:
         """Deletes every row. False where there is no database yet, its schema was changed, or a lock is held."""
-        if not self.url:
+        if self._connection is None:
             return False
-        connection = await asyncpg.connect(self.url)
         try:
-            if await connection.fetchval(_SHAPE) != self._shape:
+            if self._connection.is_closed():  # A test killed the server.
+                self._connection = await asyncpg.connect(self.url)
+            if await self._connection.fetchval(_SHAPE) != self._shape:
                 return False
-            await connection.execute(self._script)
-        except asyncpg.PostgresError:
+            await self._connection.execute(self._script)
+        except (asyncpg.PostgresError, OSError):
             return False
-        finally:
-            await connection.close()
         return True
 
     async def replace(self) -> None:
         if self.url:
             self._drop(self.url)
         self.url = self._make()
-        connection = await asyncpg.connect(self.url)
+        # Kept: a new connection would read the catalogue of every table that it empties.
+        self._connection = connection = await asyncpg.connect(self.url)
         self._shape = await connection.fetchval(_SHAPE)
         self._script = _emptying([row["relname"] for row in await connection.fetch(_TABLES, [*self._kept])])
-        await connection.close()
 
 
 class SharedService:

@@ -343,7 +343,7 @@ async def test_ranking_is_the_service_s_and_keeps_the_player_s_own_place_in_sigh
         path = f"/leaderboards/{board_id}/rankings"
         return list((await fair.stack.consumer("GET", path, player="ann", limit=100)).data["items"])
 
-    await until(lambda: everybody(), lambda it: len(it) == 25)
+    await fair.stack.engine.rankings.catch_up(fair.stack.tenant_id)  # The page may have had the set built before.
     await panel(visit, "ranking")
     places = visit.page.locator("dialog .place")
     assert await places.count() == 21

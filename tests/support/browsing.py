@@ -110,7 +110,7 @@ class Visit:
 async def visiting(browser: Browser, stack: Stack, **options: Any) -> AsyncIterator[Visit]:
     """A fresh browser context with these options. Script errors and refused or foreign requests fail the test."""
     context = await browser.new_context(**{"viewport": {"width": 1024, "height": 900}, "locale": "en-GB", **options})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     try:
         visit = Visit(await context.new_page(), stack)
         visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))

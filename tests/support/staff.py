@@ -43,7 +43,7 @@ class Desk(Visit):
 
     async def settled(self) -> None:
         await self.page.wait_for_selector("#content h1, #content .empty")
-        await self.until("!document.querySelector('.loading, [aria-busy=true]')")
+        await self.page.locator(".loading, [aria-busy=true]").first.wait_for(state="detached")
 
     async def until(self, script: str) -> None:
         """Waits until it is so. Asked from outside: the page's policy lets it evaluate nothing itself."""

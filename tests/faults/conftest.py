@@ -78,6 +78,6 @@ async def site(bare: Site, hook: Receiver, workers: tuple[str, ...]) -> Site:
 @pytest.fixture
 def load(site: Site, request: pytest.FixtureRequest) -> Begin:
     def begin(**more: Any) -> AbstractAsyncContextManager[Load]:
-        return loaded(site, random.Random(request.node.name), **{"players": 8 if FULL else 4, **more})
+        return loaded(site, random.Random(request.node.name), **{"players": 8 if FULL else 2, **more})
 
     return begin

@@ -28,7 +28,7 @@ PLANS = {"as planned": (), "from the beginning": ("enable_indexscan", "enable_in
 """What the planner does not do. Of a table of a few pages it reads all, so that an update finds rows where they lie."""
 
 
-@pytest.fixture(scope="module", params=PLANS)
+@pytest.fixture(scope="module", params=["as planned", pytest.param("from the beginning", marks=pytest.mark.nightly)])
 def module_database_url(request: pytest.FixtureRequest, postgres: Postgres, module_database_url: str) -> str:
     for setting in PLANS[request.param]:
         postgres.psql(f"ALTER DATABASE {module_database_url.rpartition('/')[2]} SET {setting} = off")

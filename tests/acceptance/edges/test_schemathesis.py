@@ -15,7 +15,7 @@ from tests.support.world import World
 
 NIGHTLY = bool(os.environ.get("TOMBOLA_NIGHTLY"))
 
-SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "15" if NIGHTLY else "6")
+SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "15" if NIGHTLY else "4")
 
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "10" if NIGHTLY else "4")
 

@@ -42,7 +42,7 @@ class Files:
 
 @cache
 def files() -> Files:
-    """Reads, hashes and compresses all files."""
+    """Reads and hashes all files."""
     bodies = read_all("built/dashboard")
     version = version_of(bodies)
     return Files(
@@ -61,7 +61,7 @@ def mount(app: web.Application) -> None:
 
 
 async def _dashboard(request: web.Request) -> web.Response:
-    return files().page.answer(request)
+    return await files().page.answer(request)
 
 
 async def _file(request: web.Request) -> web.Response:
@@ -70,7 +70,7 @@ async def _file(request: web.Request) -> web.Response:
     file = documents.get(request.match_info["path"])
     if file is None:
         raise web.HTTPNotFound()
-    return file.answer(request)
+    return await file.answer(request)
 
 
 def _page(version: str) -> Document:

@@ -94,7 +94,7 @@ async def _handler_schema(request: web.Request) -> web.Response:
     name = request.match_info["name"]
     if name not in REWARD_HANDLERS.names():
         raise web.HTTPNotFound()
-    return _schema(name).answer(request)
+    return await _schema(name).answer(request)
 
 
 @cache

@@ -70,7 +70,7 @@ class Files:
 
 @cache
 def files() -> Files:
-    """Reads, hashes and compresses all files."""
+    """Reads and hashes all files."""
     bodies = read_all("built/widget")
     version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
@@ -101,16 +101,16 @@ def mount(app: web.Application) -> None:
 
 
 async def _entry(request: web.Request) -> web.Response:
-    return files().entry.answer(request)
+    return await files().entry.answer(request)
 
 
 async def _declared(request: web.Request) -> web.Response:
-    return files().declared.answer(request)
+    return await files().declared.answer(request)
 
 
 async def _integrity(request: web.Request) -> web.Response:
     integrity_info = msgspec.json.encode(files().integrity_info())
-    return document("integrity.json", integrity_info, REVALIDATE, _HEADERS).answer(request)
+    return await document("integrity.json", integrity_info, REVALIDATE, _HEADERS).answer(request)
 
 
 async def _file(request: web.Request) -> web.Response:
@@ -121,7 +121,7 @@ async def _file(request: web.Request) -> web.Response:
         return web.Response(
             status=307, headers={**_HEADERS, "Cache-Control": "no-store", "Location": found.address(path)}
         )
-    return found.documents[path].answer(request)
+    return await found.documents[path].answer(request)
 
 
 def document(path: str, body: bytes, caching: str, headers: Mapping[str, str]) -> Document:

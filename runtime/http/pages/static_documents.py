@@ -1,4 +1,4 @@
-"""Documents served from memory: read and compressed once, revalidated by ETag."""
+"""Documents served from memory: read once, compressed by the first request for a coding, revalidated by ETag."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -40,10 +40,12 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document, uncompressed and in each coding (best first) that makes it shorter."""
+    """A document, and its codings (best first). The first request that accepts a coding compresses it."""
 
     plain: Variant
-    coded: tuple[tuple[str, Variant], ...]
+    codings: tuple[str, ...]
+    _headers: dict[str, str]
+    _coded: dict[str, Variant | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, body: bytes, headers: Mapping[str, str], *, codings: tuple[str, ...] = ("gzip",)) -> Document:
@@ -52,22 +54,28 @@ class Document:
         headers = {**headers, "Vary": ", ".join(varies)}
         tag = hashlib.sha256(body).hexdigest()[:32]
         plain = Variant.of(body, {**headers, "ETag": f'"{tag}"'}, {})
-        coded = []
-        for coding in codings:
-            compress = _COMPRESSORS.get(coding)
-            shorter = compress(body) if compress is not None else body
-            if len(shorter) < len(body):
-                # A separate ETag, by which caches distinguish representations (RFC 9110, 8.8.3.3).
-                own = {**headers, "ETag": f'"{tag}-{coding}"'}
-                coded.append((coding, Variant.of(shorter, own, {"Content-Encoding": coding})))
-        return cls(plain, tuple(coded))
+        return cls(plain, tuple(coding for coding in codings if coding in _COMPRESSORS), headers)
 
-    def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         accepted = request.headers.get("Accept-Encoding", "")
-        for coding, variant in self.coded:
+        for coding in self.codings:
             if accepts(coding, accepted):
-                return variant.answer(request)
+                if coding not in self._coded:
+                    # In a thread: a large file takes 0.2 s, and plays would wait for the event loop.
+                    self._coded[coding] = await asyncio.to_thread(self._compressed, coding)
+                if (variant := self._coded[coding]) is not None:
+                    return variant.answer(request)
         return self.plain.answer(request)
+
+    def _compressed(self, coding: str) -> Variant | None:
+        """The document in a coding. None: it is not shorter."""
+        shorter = _COMPRESSORS[coding](self.plain.body)
+        if len(shorter) >= len(self.plain.body):
+            return None
+        # A separate ETag, by which caches distinguish representations (RFC 9110, 8.8.3.3).
+        tag = self.plain.headers["ETag"].strip('"')
+        headers = {**self._headers, "ETag": f'"{tag}-{coding}"'}
+        return Variant.of(shorter, headers, {"Content-Encoding": coding})
 
 
 def accepts(coding: str, accepted: str) -> bool:
@@ -88,7 +96,7 @@ def built_once(make: Callable[[], Document]) -> Handler:
         nonlocal made
         if made is None:
             made = await asyncio.to_thread(make)  # Takes up to 0.2 s, which would block the event loop.
-        return made.answer(request)
+        return await made.answer(request)
 
     return answer
 

@@ -9,6 +9,7 @@ that was suspended for longer than its lease may still run it beside the new hol
 | views | a set of counts is added in the statement that stores its id: no set is added twice |
 | ending, draws | a board or draw closes by one conditional update, and each prize is paid by another |
 | log | the log's row is locked, and a row has at most one leaf (a unique index) |
+| stamps | a checkpoint has at most one stamp (its key) |
 | limits | the tenant's mark is locked, and a threshold is marked by the statement that writes its event |
 | retention | idleness is checked again under the player's lock. A second erasure finds nothing to erase |
 | stream trimming, login purge | a repeated delete has no effect |
@@ -27,7 +28,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
 from runtime.operations.draws import lifecycle as draws
 from runtime.operations.leaderboards import auto_finalize
-from runtime.operations.log import appending
+from runtime.operations.log import appending, stamping
 from runtime.operations.reporting import counting, views
 from runtime.stores import publisher
 
@@ -52,6 +53,7 @@ def jobs() -> tuple[Job, ...]:
         Job(views.JOB, views.fold_all, views.EVERY_SECONDS),
         Job(erasure.JOB, erasure.retain, erasure.EVERY_SECONDS),
         Job(appending.JOB, appending.Appender().append_all, appending.EVERY_SECONDS),
+        Job(stamping.JOB, stamping.stamp_all, stamping.EVERY_SECONDS),
         Job("stream trimming", _trim, publisher.TRIM_SECONDS),
         Job(starts.JOB, _write_starts, starts.EVERY_SECONDS, leased=False),  # Counts of this process.
         Job("login purge", purging.purge, purging.PURGE_SECONDS),

@@ -74,7 +74,7 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: rewards
--- Rewards, by id. Codes are masked: staff only sees whether there is one.
+-- Rewards, by id. Codes are masked: staff only sees whether there is one. leaf_index and entry as for play_receipts.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 )
@@ -87,8 +87,10 @@ LEFT JOIN (
                SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
            iso(r.claimed_at) AS claimed_at, iso(r.fulfilled_at) AS fulfilled_at, iso(r.expires_at) AS expires_at,
            CASE WHEN EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.reward_id = r.reward_id)
-                THEN '****' END AS code, r.milestone_id
+                THEN '****' END AS code, r.milestone_id,
+           l.leaf_index, CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
     FROM seen AS r
+    LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'reward' AND l.row_id = r.reward_id
     WHERE ($2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR r.campaign_id = $3)
       AND ($4::bigint = 0 OR r.won_at >= at_unix($4)) AND ($5::bigint = 0 OR r.won_at < at_unix($5))
@@ -216,7 +218,8 @@ ORDER BY found.id
 
 -- name: audit
 -- The audit log, by entry id. A merchant's staff sees what was done on the merchant's behalf. A campaign's entries are
--- those on the campaign itself and on objects that name it.
+-- those on the campaign itself, on its objects, and those that name it. line: what the log has the hash of; leaf_index and
+-- entry as for play_receipts.
 WITH seen AS (
     SELECT * FROM audit_entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
@@ -224,11 +227,31 @@ SELECT (SELECT max(entry_id) FROM seen) AS seen_until, (SELECT count(*) FROM see
 FROM (SELECT) AS always
 LEFT JOIN (
     SELECT a.entry_id AS id, iso(a.created_at) AS created_at, a.actor, a.merchant_id, a.action, a.subject_type,
-           a.subject_id, a.before::text AS before, a.after::text AS after, a.trace_id
-    FROM seen AS a
+           a.subject_id, a.before::text AS before, a.after::text AS after, a.trace_id,
+           audited_row(a) AS line, l.leaf_index,
+           CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
+    FROM seen AS s
+    JOIN audit_entries AS a ON a.tenant_id = $1 AND a.entry_id = s.entry_id
+    LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'audit' AND l.row_id = a.entry_id
     WHERE ($2 = '' OR a.merchant_id = $2)
-      AND ($3 = '' OR (a.subject_type = 'campaign' AND a.subject_id = $3)
-           OR $3 IN (a.before ->> 'campaign_id', a.after ->> 'campaign_id'))
+      AND ($3 = ''
+           OR (a.subject_type = 'prize' AND EXISTS (
+               SELECT FROM rewards AS o WHERE o.tenant_id = $1 AND o.prize_id = a.subject_id AND o.campaign_id = $3))
+           OR (a.action = 'player.merge_surplus' AND EXISTS (
+               SELECT FROM jsonb_array_elements_text(a.after -> 'rewards') AS w (id)
+               JOIN rewards AS o ON o.tenant_id = $1 AND o.reward_id = w.id WHERE o.campaign_id = $3))
+           OR $3 IN (a.before ->> 'campaign_id', a.after ->> 'campaign_id') OR $3 = CASE a.subject_type
+               WHEN 'campaign' THEN a.subject_id
+               WHEN 'game' THEN (SELECT o.campaign_id FROM games AS o WHERE o.tenant_id = $1 AND o.game_id = a.subject_id)
+               WHEN 'prize' THEN (SELECT o.campaign_id FROM prizes AS o WHERE o.tenant_id = $1 AND o.prize_id = a.subject_id)
+               WHEN 'reward' THEN (
+                   SELECT o.campaign_id FROM rewards AS o WHERE o.tenant_id = $1 AND o.reward_id = a.subject_id)
+               WHEN 'draw' THEN (SELECT o.campaign_id FROM draws AS o WHERE o.tenant_id = $1 AND o.draw_id = a.subject_id)
+               WHEN 'leaderboard' THEN (
+                   SELECT o.campaign_id FROM leaderboards AS o WHERE o.tenant_id = $1 AND o.board_id = a.subject_id)
+               WHEN 'quest' THEN (SELECT o.campaign_id FROM quests AS o WHERE o.tenant_id = $1 AND o.quest_id = a.subject_id)
+               WHEN 'pack' THEN (SELECT o.campaign_id FROM packs AS o WHERE o.tenant_id = $1 AND o.pack_id = a.subject_id)
+           END)
       AND ($4::bigint = 0 OR a.created_at >= at_unix($4)) AND ($5::bigint = 0 OR a.created_at < at_unix($5))
 ) AS found ON true
 ORDER BY found.id

@@ -1816,7 +1816,8 @@ CREATE TABLE log_trees (
 );
 
 -- The leaves in order: the hash of an entry, and the row that the entry is about.
--- sent: the salted hash of what a player sent with a play; NULL: nothing. salt: NULL after an erasure.
+-- sent: the salted hash of what a player sent with a play, or of an audit entry's actor; NULL: nothing. salt: NULL after
+-- an erasure.
 CREATE TABLE log_leaves (
     tenant_id  text COLLATE "C" NOT NULL,
     leaf_index bigint NOT NULL,
@@ -1850,12 +1851,24 @@ CREATE TABLE log_checkpoints (
 
 CREATE INDEX log_checkpoints_time ON log_checkpoints (tenant_id, made_at);
 
+-- The stamps of checkpoints by a time-stamping authority: its response to the signed note, and the time in it.
+CREATE TABLE log_stamps (
+    tenant_id  text COLLATE "C" NOT NULL,
+    size       bigint      NOT NULL,
+    stamp      bytea       NOT NULL,
+    stamped_at timestamptz NOT NULL,
+    made_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, size)
+);
+
 CREATE TRIGGER log_leaves_append_only
     BEFORE UPDATE OF tenant_id, leaf_index, kind, row_id, hash, sent OR DELETE OR TRUNCATE ON log_leaves
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 CREATE TRIGGER log_nodes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_nodes
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 CREATE TRIGGER log_checkpoints_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_checkpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+CREATE TRIGGER log_stamps_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_stamps
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
 -- A time in microseconds since 1970.
@@ -1888,10 +1901,12 @@ CREATE FUNCTION log_facts(d draws) RETURNS jsonb LANGUAGE sql STABLE RETURN json
 CREATE FUNCTION log_facts(l ledger_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
     'kind', 'adjustment', 'id', l.entry_id, 'scope_key', l.scope_key, 'currency', l.currency, 'amount', l.amount,
     'reference_id', l.reference_id, 'at', unix_micro(l.created_at));
+-- What an audit entry says, without its actor.
+CREATE FUNCTION audited_row(a audit_entries) RETURNS text LANGUAGE sql STABLE RETURN
+    jsonb_build_array(a.subject_type, a.subject_id, a.before, a.after, a.trace_id, a.merchant_id)::text;
 CREATE FUNCTION log_facts(a audit_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
     'kind', 'audit', 'id', a.entry_id, 'action', a.action, 'at', unix_micro(a.created_at),
-    'row', hex_sha256(jsonb_build_array(a.actor, a.subject_type, a.subject_id, a.before, a.after, a.trace_id,
-                                        a.merchant_id)::text));
+    'row', hex_sha256(audited_row(a)));
 
 -- Whether the player sent anything with the play.
 CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
@@ -1900,6 +1915,10 @@ CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
 -- The salted hash of what the player sent with the play.
 CREATE FUNCTION hash_sent(p plays, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
     sha256(salt || sha256(convert_to(p.client_seed, 'UTF8')) || sha256(convert_to(p.payload::text, 'UTF8')));
+
+-- The salted hash of the actor of an audit entry.
+CREATE FUNCTION hash_actor(actor text, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
+    sha256(salt || convert_to(actor, 'UTF8'));
 
 -- The bytes of an entry: facts as JSON with sorted names and without spaces.
 CREATE FUNCTION log_entry(facts jsonb) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN (
@@ -1934,7 +1953,8 @@ BEGIN
             SELECT log_facts(l) INTO facts FROM ledger_entries AS l
             WHERE l.tenant_id = leaf.tenant_id AND l.entry_id = leaf.row_id AND l.reason = 'adjustment';
         WHEN 'audit' THEN
-            SELECT log_facts(a) INTO facts FROM audit_entries AS a
+            SELECT log_facts(a) || jsonb_build_object('actor', encode(hash_actor(a.actor, coalesce(leaf.salt, '')), 'hex'))
+            INTO facts FROM audit_entries AS a
             WHERE a.tenant_id = leaf.tenant_id AND a.entry_id = leaf.row_id;
         ELSE facts := jsonb_build_object('kind', leaf.kind, 'id', leaf.row_id);
     END CASE;

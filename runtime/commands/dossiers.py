@@ -4,14 +4,19 @@ JSON lines; each is an object with one field, which names its kind:
 
     head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
     checkpoint   the signed checkpoint of the tenant's log       leaves   the hashes of all its leaves (tiles in base64)
+    stamp     the newest checkpoint that a time-stamping authority has stamped, and its response
     prize     a prize, with its stock       stock_move  a change of a prize's total
+    game      a game's milestones, as they are now, and the scope of its balances ("": they are not in the file)
+    board     a finalized leaderboard
+    ledger    a movement of a balance in these scopes
     mark      the last entry of the log: every row from before its time is in the log
     terms     the text of terms, before the first play that they decided
-    play      what decides a play again, and its entry in the log; the session without its MAC and player
+    play      what decides a play again, and its entry in the log, as rewards and audit entries have; the session
+              without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
     winner    a rank of a draw or leaderboard, and its reward
     evidence  a line of a draw's evidence file
-    audit     an entry of the audit log about the campaign
+    audit     an entry of the audit log about the campaign. line: the text that the log hashes, if no person is in it
     sealed    an entry or a winner with contacts, encrypted for the authority
     end       the number of lines before it, and their SHA-256
 
@@ -53,6 +58,22 @@ _REWARD: Final = (
     *("id", "won_at", "game_id", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity"),
     *("status", "claimed_at", "fulfilled_at", "expires_at"),
 )
+_LEDGER: Final = (
+    *(
+        "id",
+        "created_at",
+        "scope_key",
+        "currency",
+        "amount",
+        "balance_after",
+        "reason",
+        "reference_id",
+        "reward_id",
+        "seq",
+    ),
+)
+_BOARD: Final = (*("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "updated_at"),)
+_AUDIT: Final = (*("id", "created_at", "actor", "merchant_id", "action", "subject_type", "subject_id", "trace_id"),)
 _PLAY: Final = (
     *("id", "game_id", "played_at", "revision", "revision_hash"),
     *("seed", "client_seed", "payload", "outcome", "erased"),
@@ -126,31 +147,41 @@ async def write(
 
     async for one in edge.each("/prizes", campaign_id=campaign_id):
         await prize(one["id"])
+    scopes = set()
+    async for game in edge.each("/games", campaign_id=campaign_id):
+        scope = await _scope(edge, campaign, game["wallet_scope"])
+        if scope != campaign_id and not (game["milestones"] or {}).get("rungs"):
+            scope = ""  # Its movements are those of other campaigns too.
+        scopes.add(scope)
+        writer.line("game", {"id": game["id"], "scope": scope, "milestones": game["milestones"]})
     known: set[str] = set()
     async for play in rows(edge, "play_receipts", campaign_id):
         if (revision := play["revision_hash"]) and revision not in known:
             known.add(revision)
             writer.line("terms", (await edge.get(f"/revisions/{revision}"))["terms"])
         writer.line("play", _play(play, pseudonyms, size))
-    async for kind, path in _contests(edge, campaign_id):
+    # After the plays: it has the credits of each.
+    async for entry in rows(edge, "ledger", campaign_id if scopes <= {campaign_id} else ""):
+        if entry["scope_key"] in scopes:
+            movement = {name: entry[name] for name in _LEDGER}
+            writer.line("ledger", {**movement, "player": pseudonyms.of(entry["player_id"])})
+    async for contest, board, path in _contests(edge, campaign_id):
+        if board is not None:
+            writer.line("board", board)
         async for winner in edge.each(path):
             named = {name: winner[name] for name in ("rank", "prize_id", "reward_id", "reason")}
-            player = pseudonyms.of(winner["player_id"])
-            writer.line("winner", {"of": kind, **named, "holder": winner.get("holder", ""), "player": player})
+            named |= {"holder": winner.get("holder", ""), "score": winner.get("score")}
+            writer.line("winner", {"of": contest, **named, "player": pseudonyms.of(winner["player_id"])})
     async for line in _evidence(edge, campaign_id, consumer_url):
         if line.get("leaf_index", -1) >= size:
             del line["leaf_index"], line["entry"]
         writer.line("evidence", line)
     async for reward in rows(edge, "rewards", campaign_id):
         await prize(reward["prize_id"])
-        won = {name: reward[name] for name in _REWARD}
+        won = {name: reward[name] for name in _REWARD} | _logged(reward, size)
         writer.line("reward", {**won, "player": pseudonyms.of(reward["player_id"])})
     async for entry in rows(edge, "audit", campaign_id):
-        for side in ("before", "after"):
-            entry[side] = json.loads(entry[side]) if entry[side] else None
-        if entry["subject_type"] == "player":
-            entry["subject_id"] = pseudonyms.of(entry["subject_id"])
-        writer.line("audit", pseudonyms.without_persons(entry))
+        writer.line("audit", _audit(entry, pseudonyms, size))
     if authority is not None:
         writer.line("sealed", authority.seal({"pseudonym_key": pseudonyms.key.hex()}))
         for kind in ("participants", "winners"):
@@ -162,13 +193,12 @@ async def write(
 
 async def _log(edge: Edge, writer: Writer) -> int:
     """Writes the tenant's log, if there is one. Returns the size of its checkpoint."""
-    try:
-        note = (await _whole(edge, "/log/checkpoint")).decode()
-    except Refused as refused:
-        if refused.http != 404:
-            raise
+    stamped = await _if_any(edge, "/log/stamp")  # Before the checkpoint, which then is not older.
+    if not (note := (await _if_any(edge, "/log/checkpoint")).decode()):
         return 0
     writer.line("checkpoint", note)
+    if stamped:
+        writer.line("stamp", json.loads(stamped))
     size = read_checkpoint(note).size
     for first in range(0, size, TILE_WIDTH):
         tile = Tile(0, first // TILE_WIDTH, min(TILE_WIDTH, size - first))
@@ -183,6 +213,16 @@ async def _log(edge: Edge, writer: Writer) -> int:
     return size
 
 
+async def _if_any(edge: Edge, path: str) -> bytes:
+    """The body, empty for a missing resource."""
+    try:
+        return await _whole(edge, path)
+    except Refused as refused:
+        if refused.http != 404:
+            raise
+        return b""
+
+
 async def _whole(edge: Edge, path: str) -> bytes:
     return b"".join([piece async for piece in edge.read(path)])
 
@@ -192,23 +232,44 @@ def _play(row: dict[str, Any], pseudonyms: Pseudonyms, log_size: int) -> dict[st
     head, key_id, terms, *_ = row["session_id"].split(".")
     seed_hash = hashlib.sha256(bytes.fromhex(row["seed"])).hexdigest()
     promise = f"{seed_hash}:{row['revision_hash']}:{row['session_id']}"
-    shown = {name: row[name] for name in _PLAY}
-    if row["leaf_index"] is not None and row["leaf_index"] < log_size:
-        shown |= {"leaf_index": row["leaf_index"], "entry": row["entry"]}
+    shown = {name: row[name] for name in _PLAY} | _logged(row, log_size)
     shown["commitment"] = hashlib.sha256(promise.encode()).hexdigest()
     # Without its MAC and player: with the MAC, the commitment would tell whether a guessed player is the right one.
     shown["session"] = f"{head[:_NONCE_END]}.{key_id}.{terms}"
     return {**shown, "player": pseudonyms.of(row["player_id"])}
 
 
-async def _contests(edge: Edge, campaign_id: str) -> AsyncIterator[tuple[str, str]]:
-    """The id of each draw and leaderboard, and the path of its winners."""
+def _logged(row: dict[str, Any], log_size: int) -> dict[str, Any]:
+    """The row's entry in the log, if the checkpoint covers it."""
+    is_covered = row["leaf_index"] is not None and row["leaf_index"] < log_size
+    return {name: row[name] for name in ("leaf_index", "entry")} if is_covered else {}
+
+
+def _audit(row: dict[str, Any], pseudonyms: Pseudonyms, log_size: int) -> dict[str, Any]:
+    whole, sides = json.loads(row["line"]), ("before", "after")
+    shown = {name: row[name] for name in _AUDIT} | {side: row[side] and json.loads(row[side]) for side in sides}
+    if shown["subject_type"] == "player":
+        shown["subject_id"] = pseudonyms.of(shown["subject_id"])
+    elif pseudonyms.without_persons(whole) == whole:
+        shown["line"] = row["line"]
+    return {**pseudonyms.without_persons(shown), **_logged(row, log_size)}
+
+
+async def _scope(edge: Edge, campaign: dict[str, Any], kind: str) -> str:
+    """The scope of the balances of a game of this kind."""
+    if kind == "WALLET_SCOPE_TENANT":
+        return str((await edge.get("/me"))["tenant_id"])
+    return str((kind == "WALLET_SCOPE_MERCHANT" and campaign["merchant_id"]) or campaign["id"])
+
+
+async def _contests(edge: Edge, campaign_id: str) -> AsyncIterator[tuple[str, dict[str, Any] | None, str]]:
+    """The id of each draw and leaderboard, the terms of a leaderboard, and the path of its winners."""
     async for draw in edge.each("/draws", campaign_id=campaign_id):
         if draw["result_hash"]:
-            yield draw["id"], f"/draws/{draw['id']}/winners"
+            yield draw["id"], None, f"/draws/{draw['id']}/winners"
     async for board in edge.each("/leaderboards", campaign_id=campaign_id):
         if board["status"] == "LEADERBOARD_STATUS_FINALIZED":
-            yield board["id"], f"/leaderboards/{board['id']}/standings"
+            yield board["id"], {name: board[name] for name in _BOARD}, f"/leaderboards/{board['id']}/standings"
 
 
 async def _evidence(edge: Edge, campaign_id: str, consumer_url: str) -> AsyncIterator[dict[str, Any]]:

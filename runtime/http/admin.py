@@ -81,6 +81,7 @@ def mount(app: web.Application, edge: Edge) -> None:
     add("GET", LIVE, OWN["WatchLive"], live_feed.answer)
     log_scope = _log_scope(edge)
     add("GET", LOG + log_tiles.CHECKPOINT, STAFF, log_tiles.checkpoint_handler(edge, log_scope, staff=True))
+    add("GET", LOG + log_tiles.STAMP, STAFF, log_tiles.stamp_handler(edge, log_scope, staff=True))
     add("GET", LOG + log_tiles.TILE, STAFF, log_tiles.tile_handler(edge, log_scope, staff=True))
     add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
     add("POST", LOG_OUT, STAFF_OR_PLATFORM, staff.log_out)

@@ -63,6 +63,7 @@ def mount(app: web.Application, edge: Edge) -> None:
     app.router.add_get(DRAW_FILE, draw_file.handler(edge))
     scope = log_tiles.of_tenant(edge)
     app.router.add_get(LOG + log_tiles.CHECKPOINT, log_tiles.checkpoint_handler(edge, scope, staff=False))
+    app.router.add_get(LOG + log_tiles.STAMP, log_tiles.stamp_handler(edge, scope, staff=False))
     app.router.add_get(LOG + log_tiles.TILE, log_tiles.tile_handler(edge, scope, staff=False))
 
 

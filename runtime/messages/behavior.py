@@ -197,7 +197,7 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Draw": frozenset(["id", "tickets_root", "ticket_count", "holder_count", "result_hash", "closed_at", "drawn_at", "confirmed_at", "created_at", "updated_at"]),
     "Asset": frozenset(["id"]),
     "Pack": frozenset(["id", "codes", "free", "used", "withdrawn", "receipts", "secret", "secret_set", "created_at", "updated_at"]),
-    "Log": frozenset(["origin", "keys", "size", "checkpoint_size", "checkpoint_at", "note"]),
+    "Log": frozenset(["origin", "keys", "size", "checkpoint_size", "checkpoint_at", "note", "stamp_size", "stamp_at"]),
 }
 
 LINES: dict[str, frozenset[str]] = {
@@ -585,6 +585,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
     "GetLog": ("LogService", "GetLogRequest", "LogReply"),
     "ReadLogCheckpoint": ("LogService", "ReadLogCheckpointRequest", "ReadLogCheckpointReply"),
+    "ReadLogStamp": ("LogService", "ReadLogCheckpointRequest", "ReadLogStampReply"),
     "ReadLogTile": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),
     "ReadLogEntries": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),
 }

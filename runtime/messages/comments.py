@@ -1332,7 +1332,12 @@ FIELDS: dict[str, dict[str, str]] = {
         "origin": "Names the log in checkpoints.",
         "keys": "Verifier keys of checkpoints, in the format of C2SP signed-note.",
         "size": "Entries.",
-        "note": "The newest signed checkpoint."
+        "note": "The newest signed checkpoint.",
+        "stamp_size": "Entries of the newest checkpoint that an authority has stamped.",
+        "stamp_at": "The time of that stamp. 0: there is none."
+    },
+    "ReadLogStampReply": {
+        "stamp": "The authority's response (RFC 3161), in base64."
     },
     "ReadLogTileReply": {
         "content": "The bytes in base64."

@@ -106,3 +106,9 @@ class StoreSettings:
         "The installation's name in the Merkle logs of its tenants, such as its host name. Do not change it later."
         " Empty: no logs.",
     )
+    log_timestamp_url: str = setting(
+        url("https", "http"),
+        "",
+        "The time-stamping authority (RFC 3161) that stamps the logs' checkpoints. Empty: none.",
+    )
+    log_timestamp_seconds: int = setting(integer(60, 31 * 86400, "seconds"), "3600", "The interval of a log's stamps.")

@@ -18,6 +18,7 @@ from runtime.commands.evidence.witnessed import compare
 from runtime.commands.groups import DOSSIER, VERIFY
 from runtime.commands.groups.log.witness import State
 from runtime.rules.log.notes import VerifierKey, read_checkpoint
+from runtime.rules.log.stamps import read_certificates
 from runtime.rules.sealing import Opener
 
 app = App(name="verify", help=VERIFY)
@@ -25,7 +26,9 @@ dossier = App(name="dossier", help=DOSSIER)
 
 
 @app.default
-def verify(file: Path, /, *, commitment: str = "", key: str = "", witness: Path | None = None) -> None:
+def verify(
+    file: Path, /, *, commitment: str = "", key: str = "", witness: Path | None = None, tsa: Path | None = None
+) -> None:
     """Check the receipt of a play, or the dossier of a campaign, without a server.
 
     Prints a line per check: `ok`, `FAILED`, or `open` for what the file cannot decide. Exits with 1 if a check fails.
@@ -40,6 +43,8 @@ def verify(file: Path, /, *, commitment: str = "", key: str = "", witness: Path 
         The verifier key of the operator's log, from `tombola log status` or a witness.
     witness
         The state file of `tombola log witness`, to compare the log with.
+    tsa
+        For a dossier: the root certificate (PEM) of the authority that stamps the log.
     """
     with _errors("verify"):
         state = State.load(witness) if witness is not None else None
@@ -47,7 +52,8 @@ def verify(file: Path, /, *, commitment: str = "", key: str = "", witness: Path 
             raise ValueError(f"{witness} is not the state of a witness")
         verifier = VerifierKey.parse(key) if key else None
         if dossiers.is_dossier(file):
-            report(dossiers.verify(file, key=verifier, witness=state))
+            trusted = read_certificates(tsa) if tsa is not None else []
+            report(dossiers.verify(file, key=verifier, witness=state, trusted=trusted))
         else:
             report(_of_receipt(file, commitment, verifier, state))
 

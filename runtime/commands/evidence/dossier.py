@@ -6,39 +6,42 @@ grow with the campaign.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from cryptography.x509 import Certificate
+
 from runtime.commands.dossiers import FORMAT
-from runtime.commands.evidence import draws, receipts
+from runtime.commands.evidence import awards, draws, receipts, states
 from runtime.commands.evidence.findings import Finding, read_object
-from runtime.commands.evidence.witnessed import compare
+from runtime.commands.evidence.log_of_file import ENTRY, LogOfFile
 from runtime.commands.groups.log.witness import State
-from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of
-from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
-from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
+from runtime.rules.log.notes import BadNote, VerifierKey
 
 KIND: Final = "the dossier of a campaign"
+
+NAMES: Final = {"plays": "plays", "rewards": "rewards", "draws": "draws", "audits": "audit entries"}
+"""Tables of the lines that have an entry in the log."""
 
 _NAMED_MAX: Final = 5
 """Failures of one kind that are named."""
 
 _TABLES: Final = """
-    CREATE TABLE plays (id PRIMARY KEY, player, at, logged_at);
+    CREATE TABLE head (campaign, made_at);
+    CREATE TABLE plays (id PRIMARY KEY, player, game, at, micro, score, wins, points, logged_at);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
     CREATE TABLE rewards (
-        id PRIMARY KEY, player, play_id, milestone_id, prize_id, name, type, value, quantity, status, at);
+        id PRIMARY KEY, player, play_id, milestone_id, prize_id, name, type, value, quantity, status, game, at,
+        logged_at);
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
-    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player);
+    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score);
     CREATE TABLE results (contest, rank, holder);
     CREATE TABLE prizes (id PRIMARY KEY, total);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
@@ -62,7 +65,7 @@ _UNFOUNDED: Final = """
 """
 _MISGIVEN: Final = """
     SELECT r.id FROM rewards AS r JOIN plays AS p ON p.id = r.play_id
-    WHERE r.milestone_id = '' AND r.player <> p.player AND r.status <> 'revoked'
+    WHERE r.player <> p.player AND r.status <> 'revoked'
     UNION ALL
     SELECT r.id FROM rewards AS r JOIN winners AS n ON n.reward_id = r.id
     WHERE r.player <> n.player AND r.status <> 'revoked'
@@ -111,12 +114,22 @@ def is_dossier(path: Path) -> bool:
     return first.startswith(b'{"head":') and FORMAT.encode() in first
 
 
-def verify(path: Path, *, key: VerifierKey | None = None, witness: State | None = None) -> list[Finding]:
-    """The findings. key: of the log, from a source other than the file's. witness: of the log. Raises ValueError."""
+def verify(
+    path: Path,
+    *,
+    key: VerifierKey | None = None,
+    witness: State | None = None,
+    trusted: Sequence[Certificate] = (),
+) -> list[Finding]:
+    """The findings. Raises ValueError.
+
+    key: of the log, from a source other than the file's. witness: of the log. trusted: the root of the authority that
+    stamps it.
+    """
     with TemporaryDirectory() as folder, closing(sqlite3.connect("")) as database:
-        database.executescript(_TABLES)
+        database.executescript(_TABLES + awards.TABLES + states.TABLES)
         try:
-            return list(_Check(database, Path(folder), key, witness).findings(path))
+            return list(_Check(database, Path(folder), key, witness, trusted).findings(path))
         except BadNote as error:
             raise ValueError(str(error)) from None
         except (KeyError, TypeError, AttributeError, IndexError, sqlite3.Error) as error:
@@ -127,7 +140,12 @@ class _Check:
     """One pass over the file, then the comparison of what is in it."""
 
     def __init__(
-        self, database: sqlite3.Connection, folder: Path, key: VerifierKey | None, witness: State | None
+        self,
+        database: sqlite3.Connection,
+        folder: Path,
+        key: VerifierKey | None,
+        witness: State | None,
+        trusted: Sequence[Certificate],
     ) -> None:
         self.database = database
         self.folder = folder
@@ -137,14 +155,8 @@ class _Check:
         self.failed: list[str] = []
         self.failures = 0
         self.evidence: list[Path] = []
-        self.key = key
-        self.witness = witness
-        self.seen: bytes | None = None  # The root of as many leaves as the witness has seen.
-        self.note, self.mark = "", ""
-        self.misdrawn: list[str] = []
-        self.tree = MerkleTree()
-        self.leaves = folder / "leaves"
-        self.leaves.touch()
+        self.mislogged: dict[str, list[str]] = {"play": [], "reward": [], "draw": [], "audit": []}
+        self.log = LogOfFile(folder / "leaves", key, witness, trusted)
 
     def findings(self, path: Path) -> Iterator[Finding]:
         digest, end = hashlib.sha256(), None
@@ -169,42 +181,50 @@ class _Check:
         yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
         yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
+        for problem in awards.problems(self.database):
+            yield self._finding(problem.text, problem.table, problem.names, is_open=problem.is_open)
+        for text, table, query in states.CHECKS:
+            yield self._none(text, table, query)
         yield self._none("stock moves continue each other", "moves", _BROKEN_MOVES)
         yield self._none("prizes were never given beyond their stock", "prizes", _OVERDRAWN)
         yield from self._open()
 
+    def _read_head(self, head: dict[str, Any]) -> None:
+        self.database.execute("INSERT INTO head VALUES (?, ?)", (head["campaign"]["id"], head["made_at"]))
+
+    def _read_game(self, game: dict[str, Any]) -> None:
+        awards.read_game(self.database, game)
+
+    def _read_ledger(self, one: dict[str, Any]) -> None:
+        awards.read_ledger(self.database, one)
+
+    def _read_board(self, board: dict[str, Any]) -> None:
+        awards.read_board(self.database, board)
+
+    def _read_audit(self, entry: dict[str, Any]) -> None:
+        micro = self._logged(entry, "audit", states.logged_audit(entry), awards.seconds(entry["created_at"]))
+        states.read_audit(self.database, entry, awards.seconds(entry["created_at"]), micro)
+        awards.read_audit(self.database, entry, micro or awards.seconds(entry["created_at"]) * 1_000_000)
+
     def _read_checkpoint(self, note: str) -> None:
-        self.note = note
+        self.log.note = note
+
+    def _read_stamp(self, value: dict[str, Any]) -> None:
+        self.log.read_stamp(value)
 
     def _read_mark(self, entry: str) -> None:
-        self.mark = entry
+        self.log.mark = entry
 
     def _read_leaves(self, tile: str) -> None:
-        hashes = base64.b64decode(tile, validate=True)
-        for first in range(0, len(hashes), HASH_BYTES):
-            self.tree.add_hash(hashes[first : first + HASH_BYTES])
-            if self.witness is not None and self.witness.size == self.tree.size:
-                self.seen = self.tree.digest()
-        with self.leaves.open("ab") as file:
-            file.write(hashes)
+        self.log.read_leaves(tile)
 
-    def _is_logged(self, play: dict[str, Any], score: int) -> bool:
-        """Whether the log has the play as it is in the file."""
-        own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
-        own |= {"kind": "play", "score": score, "outcome": hashlib.sha256(play["outcome"].encode()).hexdigest()}
-        return self._has(play, play["played_at"], own)
-
-    def _has(self, line: dict[str, Any], at: int, own: dict[str, Any]) -> bool:
-        """Whether the line's entry has these facts, and is the leaf of its index."""
-        facts = read_object(line["entry"], "an entry of the log")
-        is_leaf = self._leaf(line["leaf_index"]) == hash_leaf(line["entry"].encode())
-        same_time = facts["at"] // 1_000_000 == at
-        return is_leaf and same_time and all(facts.get(name) == value for name, value in own.items())
-
-    def _leaf(self, index: int) -> bytes:
-        with self.leaves.open("rb") as file:
-            file.seek(max(index, 0) * HASH_BYTES)
-            return file.read(HASH_BYTES)
+    def _logged(self, line: dict[str, Any], kind: str, own: dict[str, Any], at: int) -> int | None:
+        """The time of the line's entry in the log, in microseconds; None without one. own: its facts by the line."""
+        if "entry" not in line:
+            return None
+        if not self.log.has(line, at, {**own, "kind": kind}):
+            self.mislogged[kind].append(str(own["id"]))
+        return int(read_object(line["entry"], ENTRY)["at"])
 
     def _read_terms(self, text: str) -> None:
         self.terms[hashlib.sha256(text.encode()).hexdigest()] = read_object(text, "terms")
@@ -219,11 +239,14 @@ class _Check:
         terms = self.terms.get(play["revision_hash"])
         named = {"play_id": play["id"], "revision_hash": play["revision_hash"]}
         findings = [Finding("the session is that of the play and the terms", receipts.names(play["session"], named))]
-        if "entry" in play:
-            findings.append(Finding("its entry is in the log", self._is_logged(play, stored["decided"]["score"])))
-        logged_at = read_object(play["entry"], "an entry of the log")["at"] if "entry" in play else None
-        about = (play["id"], play["player"], play["played_at"], logged_at)
-        self.database.execute("INSERT INTO plays VALUES (?, ?, ?, ?)", about)
+        score, wins, points = awards.read_outcome(self.database, play, stored)
+        own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
+        own |= {"score": score, "wins": wins, "points": points}
+        own["outcome"] = hashlib.sha256(play["outcome"].encode()).hexdigest()
+        logged_at = self._logged(play, "play", own, play["played_at"])
+        times = (play["played_at"], logged_at or play["played_at"] * 1_000_000)
+        about = (play["id"], play["player"], play["game_id"], *times, score, wins, points, logged_at)
+        self.database.execute("INSERT INTO plays VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", about)
         if terms is None:
             findings.append(Finding("its terms are in the file", False))
         elif play["erased"]:
@@ -246,15 +269,15 @@ class _Check:
 
     def _read_reward(self, one: dict[str, Any]) -> None:
         names = ("id", "player", "play_id", "milestone_id", "prize_id", "prize", "type", "value", "quantity", "status")
-        won_at = _seconds(one["won_at"])
-        self.database.execute(
-            "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*(one[name] for name in names), won_at),
-        )
+        own = {name: one[name] for name in ("id", "prize_id", "game_id", "play_id", "milestone_id", "type", "quantity")}
+        won_at = awards.seconds(one["won_at"])
+        logged_at = self._logged(one, "reward", {**own, "name": one["prize"], "value": one["value"]}, won_at)
+        facts = (*(one[name] for name in names), one["game_id"], won_at, logged_at)
+        self.database.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", facts)
 
     def _read_winner(self, one: dict[str, Any]) -> None:
-        names = ("reward_id", "of", "rank", "prize_id", "holder", "player")
-        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?)", [one[name] for name in names])
+        names = ("reward_id", "of", "rank", "prize_id", "holder", "player", "score")
+        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
         self.database.execute("INSERT INTO prizes VALUES (?, ?)", (one["id"], one["stock"]["total"]))
@@ -273,57 +296,27 @@ class _Check:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         if "result" not in line:
             return
-        draw_id, entry = self.draw["id"], line.get("entry")
+        draw_id = self.draw["id"]
         for rank, one in enumerate(line["result"], 1):
             self.database.execute("INSERT INTO results VALUES (?, ?, ?)", (draw_id, rank, one["holder"]))
-        logged_at = None
-        if entry is not None:
-            facts = read_object(entry, "an entry of the log")
-            own = {name: self.draw[name] for name in ("id", "campaign_id", "tickets_root", "ticket_count")}
-            own |= {"kind": "draw", "value": line["value"], "result_hash": line["result_hash"]}
-            if not self._has(line, line["drawn_at"], own):
-                self.misdrawn.append(draw_id)
-            logged_at = facts["at"]
+        own = {name: self.draw[name] for name in ("id", "campaign_id", "tickets_root", "ticket_count")}
+        own |= {"value": line["value"], "result_hash": line["result_hash"]}
+        logged_at = self._logged(line, "draw", own, line["drawn_at"])
         self.database.execute("INSERT INTO draws VALUES (?, ?, ?)", (draw_id, line["drawn_at"], logged_at))
 
     def _of_log(self) -> Iterator[Finding]:
-        if self.witness is not None:
-            yield compare(self.witness, read_checkpoint(self.note) if self.note else None, self.seen)
-        if not self.note:
-            if self.key is not None:
-                yield Finding("the file contains the log of the key", False)
-            yield Finding("the file has no log: nothing shows that plays were left out or written later", None)
-            return
-        checkpoint = read_checkpoint(self.note)
-        is_whole = (checkpoint.size, checkpoint.root) == (self.tree.size, self.tree.digest())
-        yield Finding(f"the log's {self.tree.size:,} leaves have the root of the checkpoint", is_whole)
-        if self.key is None:
-            yield Finding("the checkpoint is signed: give the log's key to check it", None)
-        else:
-            with suppress(BadNote):
-                verify_note(self.note, [self.key])
-                self.key = None
-            yield Finding("the checkpoint is signed by the key", self.key is None)
-        yield from self._of_unlogged()
-
-    def _of_unlogged(self) -> Iterator[Finding]:
-        """The mark, which is the last entry, states the time before which every row is in the log."""
         (newest,) = self.database.execute("SELECT max(logged_at) FROM plays").fetchone()
-        if self.mark:
-            facts = read_object(self.mark, "a mark of the log")
-            is_last = facts["kind"] == "mark" and self._leaf(self.tree.size - 1) == hash_leaf(self.mark.encode())
-            yield Finding("the log ends with a mark: no back-dated rows follow it", is_last)
-            newest = mark_of(facts) if is_last else newest
-        else:
-            yield Finding("the file has no mark of its log: nothing shows that its latest plays are logged", None)
-        until = float("inf") if newest is None else (newest - BACKDATED_MICROSECONDS) / 1_000_000
-        for kind in ("plays", "draws"):
-            query = _UNLOGGED.format(kind)
-            yield self._none(f"{kind} are in the log, or later than its checkpoint", kind, query, until)
+        until = yield from self.log.findings(newest)
+        if until is None:
+            return
+        for kind in ("plays", "rewards", "draws", "audits"):
+            text = f"{NAMES[kind]} are in the log, or later than its checkpoint"
+            yield self._none(text, kind, _UNLOGGED.format(kind), until)
             if count := self._count(f"{kind} WHERE logged_at IS NULL"):
-                yield Finding(f"{count:,} {kind} are not in the log yet: write the dossier again to check them", None)
-        if self.misdrawn:
-            yield Finding(f"draws are those of the log; not {', '.join(self.misdrawn)}", False)
+                text = f"{count:,} {NAMES[kind]} are not in the log yet: write the dossier again to check them"
+                yield Finding(text, None)
+        for kind, wrong in self.mislogged.items():
+            yield self._finding(f"{NAMES[kind + 's']} are those of the log", kind + "s", wrong)
 
     def _of_plays(self) -> Iterator[Finding]:
         total, text = self.counts["play"], "plays follow from their terms and seeds"
@@ -346,9 +339,12 @@ class _Check:
 
     def _none(self, text: str, table: str, query: str, *values: object) -> Finding:
         """A finding about the rows of a table: the query finds no exception."""
-        wrong = [str(name) for (name,) in self.database.execute(query, values)]
+        return self._finding(text, table, [str(name) for (name,) in self.database.execute(query, values)])
+
+    def _finding(self, text: str, table: str, wrong: list[str], *, is_open: bool = False) -> Finding:
         if wrong:
-            return Finding(f"{text}; not {', '.join(wrong[:_NAMED_MAX])}, {len(wrong):,} in all", False)
+            text = f"{text}; not {', '.join(wrong[:_NAMED_MAX])}, {len(wrong):,} in all"
+            return Finding(text, None if is_open else False)
         return Finding(f"{self._count(table):,} {text}", True)
 
     def _count(self, rows: str) -> int:
@@ -356,12 +352,15 @@ class _Check:
         return int(count)
 
     def _open(self) -> Iterator[Finding]:
-        if count := self._count("rewards WHERE milestone_id <> ''"):
-            yield Finding(f"{count:,} rewards are of milestones: the balances are not in the file", None)
-        if count := self._count("winners WHERE reward_id <> '' AND contest NOT IN (SELECT contest FROM results)"):
-            yield Finding(f"{count:,} rewards are of leaderboards, or of draws without evidence in the file", None)
+        if count := self._count(
+            "rewards AS r JOIN games AS g ON g.id = r.game AND g.scope = '' WHERE r.milestone_id <> ''"
+        ):
+            yield Finding(f"{count:,} rewards are of milestones without balances in the file", None)
+        known = "SELECT contest FROM results UNION SELECT id FROM boards"
+        if count := self._count(f"winners WHERE reward_id <> '' AND contest NOT IN ({known})"):
+            yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
+        if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
+            yield Finding(
+                f"{count:,} audit entries name persons: only their action and time are compared with the log", None
+            )
         yield Finding("the operator wrote the file: compare plays with the receipts of their players", None)
-
-
-def _seconds(iso: str) -> int:
-    return int(datetime.fromisoformat(iso).timestamp())

@@ -24,7 +24,7 @@ from runtime.http.docs.schemas import Schema, ref
 from runtime.http.feeds import parquet
 from runtime.http.feeds.downloads import JSON_LINES
 from runtime.http.feeds.exports import CONTENT_TYPES
-from runtime.http.feeds.log_tiles import CHECKPOINT
+from runtime.http.feeds.log_tiles import CHECKPOINT, STAMP
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
@@ -200,12 +200,23 @@ def add_log(document: Document) -> None:
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}, "example": "..."}
     }
     text: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}, "example": note}}
+    texts = {name: {"type": "string"} for name in ("checkpoint", "stamp")}
+    stamped: dict[str, Any] = {
+        "application/json": {
+            "schema": {"type": "object", "properties": texts, "required": list(texts), "additionalProperties": False},
+            "example": {"checkpoint": note, "stamp": "MIIE7TADAgEA..."},
+        }
+    }
     every: tuple[str, ...] = (*refusals.ALWAYS, *refusals.OF_EDGES, "UNKNOWN_TENANT")
     every += (*refusals.TOKENS, "TOKEN_MISSING", "ROLE_REQUIRED", "FORBIDDEN") if admin else ()
     described = {
         CHECKPOINT: (
             *("GetLogCheckpoint", "Get the log's signed checkpoint", text, "UNKNOWN_LOG"),
             "The newest checkpoint of the tenant's Merkle log, as a signed note (C2SP tlog-checkpoint).",
+        ),
+        STAMP: (
+            *("GetLogStamp", "Get the log's stamped checkpoint", stamped, "UNKNOWN_STAMP"),
+            "The newest checkpoint that a time-stamping authority has stamped, and its response (RFC 3161) in base64.",
         ),
         "/tile/{path}": (
             *("GetLogTile", "Get a tile of the log", raw, "UNKNOWN_TILE"),

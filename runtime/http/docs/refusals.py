@@ -33,7 +33,7 @@ _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
 _NAMED_IN_BODIES: Final = frozenset(
-    {"challenge", "code", "contact", "delivery", "entry", "log", "milestone", "player", "tenant", "tile"}
+    {"challenge", "code", "contact", "delivery", "entry", "log", "milestone", "player", "stamp", "tenant", "tile"}
 )
 """Kinds that no path names, but that a request may still fail to find."""
 

@@ -1,8 +1,9 @@
 """Serves a tenant's log in the format of C2SP tlog-tiles.
 
     GET /log/{tenant}/checkpoint             the newest signed checkpoint; for anyone
+    GET /log/{tenant}/stamp                  the newest stamped checkpoint, and its stamp, as JSON; for anyone
     GET /log/{tenant}/tile/{L}/{N}[.p/{W}]   the hashes of a tile; for anyone
-    GET /admin/log/checkpoint, /admin/log/tile/...           the same for staff
+    GET /admin/log/checkpoint, /admin/log/stamp, /admin/log/tile/...         the same for staff
     GET /admin/log/tile/entries/{N}[.p/{W}]  an entry bundle; for staff
 
 A tile never changes, so caches may keep a public one. The URLs for staff do not name the tenant, so a cache would serve
@@ -12,6 +13,7 @@ one tenant's tile to another: no cache may keep those. Entry bundles are made of
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -22,15 +24,16 @@ from runtime.errors import Fault, Status, unknown
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.files import FOREVER
-from runtime.operations.log import READ_LOG_CHECKPOINT, READ_LOG_ENTRIES, READ_LOG_TILE
+from runtime.operations.log import READ_LOG_CHECKPOINT, READ_LOG_ENTRIES, READ_LOG_STAMP, READ_LOG_TILE
 from runtime.rules.log.tiles import parse_tile
 from runtime.wire import codec
 
 CHECKPOINT: Final = "/checkpoint"
+STAMP: Final = "/stamp"
 TILE: Final = "/tile/{path:.+}"
 
 PUBLIC: Final = "public, max-age=5"
-"""How long a cache may keep a checkpoint."""
+"""How long a cache may keep a checkpoint or a stamp."""
 
 NO_STORE: Final = "no-store"
 
@@ -58,6 +61,20 @@ def checkpoint_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
         if not reply.note:
             raise unknown("log", owner.tenant_id)
         return _response(reply.note.encode(), "text/plain; charset=utf-8", NO_STORE if staff else PUBLIC)
+
+    return answer
+
+
+def stamp_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
+    """The handler of stamps. staff: on the admin edge. NOT_FOUND UNKNOWN_STAMP before the first."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        owner = await scope(request)
+        reply: m.ReadLogStampReply = await edge.caller.call(READ_LOG_STAMP, m.ReadLogCheckpointRequest(scope=owner))
+        if not reply.stamp:
+            raise unknown("stamp", owner.tenant_id)
+        body = json.dumps({"checkpoint": reply.note, "stamp": reply.stamp}).encode()
+        return _response(body, "application/json", NO_STORE if staff else PUBLIC)
 
     return answer
 

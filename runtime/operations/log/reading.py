@@ -38,6 +38,14 @@ async def read_log_checkpoint(engine: Engine, request: m.ReadLogCheckpointReques
     return m.ReadLogCheckpointReply(note=await engine.database.fetchval(_SQL["newest"], tenant_of(request)) or "")
 
 
+async def read_log_stamp(engine: Engine, request: m.ReadLogCheckpointRequest) -> m.ReadLogStampReply:
+    """The newest stamped checkpoint, with its stamp. Empty: there is none."""
+    row = await engine.database.fetchrow(_SQL["newest_stamp"], tenant_of(request))
+    if row is None:
+        return m.ReadLogStampReply()
+    return m.ReadLogStampReply(note=row["note"], stamp=base64.b64encode(row["stamp"]).decode())
+
+
 async def read_log_tile(engine: Engine, request: m.ReadLogTileRequest) -> m.ReadLogTileReply:
     """The hashes of a tile, in base64. Empty: the tree has fewer."""
     first, end = _range(request)

@@ -55,20 +55,25 @@ SLACK_SECONDS: Final = 3600.0
 
 
 class _Kind(NamedTuple):
-    """An export. prefix: that of its keys, if they contain the row's creation time; otherwise ""."""
+    """An export. prefix: that of its keys, if they contain the row's creation time; otherwise "". only_json: columns
+    that CSV does not have.
+    """
 
     statement: str
     prefix: str = ""
+    only_json: frozenset[str] = frozenset()
 
+
+_LOGGED: Final = frozenset({"leaf_index", "entry"})
 
 EXPORTS: Final = {
     "plays": _Kind(_SQL["plays"], "play"),
     "play_receipts": _Kind(_SQL["play_receipts"], "play"),
-    "rewards": _Kind(_SQL["rewards"], "reward"),
+    "rewards": _Kind(_SQL["rewards"], "reward", _LOGGED),
     "winners": _Kind(_SQL["winners"], "reward"),
     "ledger": _Kind(_SQL["ledger"]),
     "tasks": _Kind(_SQL["tasks"], "task"),
-    "audit": _Kind(_SQL["audit"], "audit"),
+    "audit": _Kind(_SQL["audit"], "audit", _LOGGED | {"line"}),
     "redemptions": _Kind(_SQL["redemptions"], "redemption"),
     "participants": _Kind(_SQL["participants"], "entry"),
     "views": _Kind(_SQL["views"], "view"),
@@ -114,7 +119,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     rows = await read(kind.statement, *about, ROWS, *filters)
     first = rows[0]
     more = first["seen"] == ROWS and not _is_past(kind, first["seen_until"], request.until)
-    names = [name for name in first.keys() if name not in _NOT_IN_LINE]  # noqa: SIM118  iterating yields values
+    hidden = _NOT_IN_LINE if request.json else _NOT_IN_LINE | kind.only_json
+    names = [name for name in first.keys() if name not in hidden]  # noqa: SIM118  iterating yields values
     key, *_ = names
     found = [_shown_row(row, names, reveal=request.reveal) for row in rows if row[key] is not None]
     columns: list[str] = names

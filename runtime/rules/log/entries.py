@@ -10,7 +10,7 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 | reward | id, prize_id, campaign_id, game_id, play_id, milestone_id, name, type, value (text), quantity, at |
 | draw | id, campaign_id, tickets_root, ticket_count, value, result_hash, at |
 | adjustment | id, scope_key, currency, amount, reference_id, at |
-| audit | id, action, row (SHA-256 of the audit entry's columns), at |
+| audit | id, action, row (SHA-256 of the entry without its actor), actor (a salted hash), at |
 | mark | id: every row from before this time is in the log by now, except those after it, which are back-dated |
 
 `at` is the row's time in microseconds since 1970; `session` and `outcome` are SHA-256 of the stored texts. No entry has

@@ -227,7 +227,7 @@ def test_described_reasons_are_all_used_by_an_operation() -> None:
     transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
     edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
     edges |= {"ROLE_REQUIRED", "FORBIDDEN", "SIGNATURE_INVALID", "UNKNOWN_CHALLENGE", "CORE_UNAVAILABLE"}
-    edges |= {"SENDER_UNAVAILABLE", "NOT_READY", "UNKNOWN_LOG", "UNKNOWN_TILE"}
+    edges |= {"SENDER_UNAVAILABLE", "NOT_READY", "UNKNOWN_LOG", "UNKNOWN_STAMP", "UNKNOWN_TILE"}
     assert set(REFUSALS) - reasons - transport - edges == {"UNIMPLEMENTED"}
 
 

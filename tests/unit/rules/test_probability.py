@@ -76,9 +76,6 @@ def test_wheel_stops_at_the_segment_that_names_the_prize(play: Play) -> None:
     rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_f"}
     fallen_back = play("probability", CONFIG, words=[0.0], stock={"prize_a": 0}, segments=segments, **rule)
     assert fallen_back.metadata == {"slot_index": 4}
-
-
-def test_fallback_prize_of_the_list_stops_at_its_index(play: Play) -> None:
     rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_c"}
     assert play("probability", CONFIG, words=[0.0], stock={"prize_a": 0}, **rule).metadata == {"slot_index": 2}
 

@@ -14,7 +14,16 @@ from cyclopts import Parameter
 from runtime.commands.builder import app_of
 from runtime.commands.connection import EXIT_UNREACHABLE
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.groups.log.witness import Distrusted, State, read_entries, standstill, visit
+from runtime.commands.groups.log.witness import (
+    Distrusted,
+    Fetch,
+    State,
+    check_stamped,
+    read_entries,
+    standstill,
+    visit,
+)
+from runtime.rules.log import stamps
 from runtime.rules.log.notes import VerifierKey
 
 EXIT_REFUTED: Final = 1
@@ -30,6 +39,10 @@ class _Unreachable(Exception):
     """The log cannot be read. The message says why."""
 
 
+class _Missing(_Unreachable):
+    """The log does not have it."""
+
+
 @app.command
 def witness(
     url: str,
@@ -39,6 +52,7 @@ def witness(
     token: Annotated[str, Parameter(show_default=False)] = "",
     all_entries: Annotated[bool, Parameter(name="--all", negative=())] = False,
     older_than: float = 60,
+    tsa: Path | None = None,
 ) -> None:
     """Check that a log was only appended to since the last visit, and remember its checkpoint.
 
@@ -61,10 +75,12 @@ def witness(
         Check every entry, not only those since the last visit.
     older_than
         How many minutes old the newest mark may be. Without a token: how long the log need not grow between visits.
+    tsa
+        The root certificate (PEM) of the time-stamping authority, for checking the newest stamp too.
     """
     try:
-        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries, older_than))
-    except Distrusted as error:
+        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries, older_than, tsa))
+    except (Distrusted, stamps.BadStamp) as error:
         print(f"FAILED {error}", file=sys.stderr)
         sys.exit(EXIT_REFUTED)
     except (ValueError, OSError) as error:
@@ -77,8 +93,11 @@ def witness(
         sys.exit(EXIT_REFUTED)
 
 
-async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whole: bool, minutes: float) -> int:
+async def _witness(
+    url: str, file: Path, keys: tuple[str, ...], token: str, whole: bool, minutes: float, tsa: Path | None
+) -> int:
     """Visits the log. Returns the number of problems with its entries, or with its age."""
+    trusted = stamps.read_certificates(tsa) if tsa is not None else []
     known = State.load(file) or State(keys=[])
     known.keys += [key for key in (str(VerifierKey.parse(key)) for key in keys) if key not in known.keys]
     if not known.keys:
@@ -89,7 +108,7 @@ async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whol
         async def fetch(path: str) -> bytes:
             async with http.get(f"{url}/{path}", allow_redirects=False) as answer:
                 if answer.status != 200:
-                    raise _Unreachable(f"{path}: HTTP {answer.status}")
+                    raise (_Missing if answer.status == 404 else _Unreachable)(f"{path}: HTTP {answer.status}")
                 body = bytearray()
                 async for piece in answer.content.iter_any():
                     body += piece
@@ -98,9 +117,17 @@ async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whol
                 return bytes(body)
 
         before = known.size
+        # Before the visit: the stamp is not of a later checkpoint.
+        stamped = await _newest_stamp(fetch) if trusted else None
         checkpoint = await visit(known, fetch)
         print(f"ok     {checkpoint.origin}: {checkpoint.size} entries, {checkpoint.size - before} of them new")
-        problems = 0
+        problems = int(bool(trusted) and stamped is None)
+        if problems:
+            print("FAILED no checkpoint is stamped")
+        if stamped is not None:
+            at = stamps.verify_stamp(stamped.stamp, stamped.note, trusted)
+            size = await check_stamped(known, stamped, fetch)
+            print(f"ok     the authority saw the first {size} entries at {stamps.shown(at)}")
         if token:
             async for problem in read_entries(known, fetch, whole=whole):
                 problems += 1
@@ -113,3 +140,10 @@ async def _witness(url: str, file: Path, keys: tuple[str, ...], token: str, whol
             print(f"FAILED {stands}")
     known.store(file)
     return problems
+
+
+async def _newest_stamp(fetch: Fetch) -> stamps.Stamped | None:
+    try:
+        return stamps.Stamped.parse(await fetch("stamp"))
+    except _Missing:
+        return None

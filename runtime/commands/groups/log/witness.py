@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from runtime.rules.log import stamps
 from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of, read_bundle, read_entry
-from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, verify_checkpoint
+from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, read_checkpoint, verify_checkpoint
 from runtime.rules.log.tiles import TILE_WIDTH, Tile, read_node, tiles_of, width_at
 from runtime.rules.log.tree import (
     HASH_BYTES,
@@ -110,6 +111,20 @@ async def visit(state: State, fetch: Fetch) -> Checkpoint:
     return new
 
 
+async def check_stamped(state: State, stamped: stamps.Stamped, fetch: Fetch) -> int:
+    """Checks that the stamped checkpoint is an earlier one of this log. Returns its size. Raises Distrusted."""
+    try:
+        old = read_checkpoint(stamped.note)
+    except BadNote as error:
+        raise Distrusted(f"the stamp: {error}") from error
+    ranges = consistency_ranges(old.size, state.size)
+    tiles = await _tiles([node for one in ranges for node in nodes(*one)], state.size, fetch)
+    proof = [hash_range(start, end, lambda node: read_node(node, tiles)) for start, end in ranges]
+    if not verify_consistency(old.size, state.size, old.root, state.tree.digest(), proof):
+        raise Distrusted(f"the stamped checkpoint of {old.size} entries is not of this log")
+    return old.size
+
+
 async def _tiles(needed: list[Node], size: int, fetch: Fetch) -> dict[tuple[int, int], bytes]:
     found = {}
     for tile in tiles_of(needed, size):
@@ -195,6 +210,4 @@ def standstill(state: State, minutes: float, *, entries: bool) -> str:
     if abs(time.time() - since) <= minutes * 60:
         return ""
     about = "the newest mark is from" if entries else "it has not grown since the visit of"
-    return (
-        f"the log stands still, or a clock is wrong: {about} {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(since))}"
-    )
+    return f"the log stands still, or a clock is wrong: {about} {stamps.shown(since)}"

@@ -328,6 +328,7 @@ __all__ = (
     "ReadExportRequest",
     "ReadLogCheckpointReply",
     "ReadLogCheckpointRequest",
+    "ReadLogStampReply",
     "ReadLogTileReply",
     "ReadLogTileRequest",
     "RecordRefusalRequest",
@@ -6634,6 +6635,16 @@ class Log(betterproto2.Message):
     The newest signed checkpoint.
     """
 
+    stamp_size: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    Entries of the newest checkpoint that an authority has stamped.
+    """
+
+    stamp_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    The time of that stamp. 0: there is none.
+    """
+
 
 default_message_pool.register_message("game.v1", "Log", Log)
 
@@ -8432,6 +8443,23 @@ class ReadLogCheckpointRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ReadLogCheckpointRequest", ReadLogCheckpointRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ReadLogStampReply(betterproto2.Message):
+    """
+    The newest checkpoint that an authority has stamped. Empty: there is none.
+    """
+
+    note: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    stamp: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    The authority's response (RFC 3161), in base64.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadLogStampReply", ReadLogStampReply)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,239 @@
+"""Recomputes the milestones and the leaderboards of a dossier, from its plays, movements and audit entries.
+
+The tables are in the database of the check (dossier.py), which has those of plays, rewards and winners.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+TABLES: Final = """
+    CREATE TABLE games (id PRIMARY KEY, scope);
+    CREATE TABLE rungs (game, id, currency, threshold, prize_id, spends);
+    CREATE TABLE ledger (id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at);
+    CREATE TABLE credits (play_id, currency, amount);
+    CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
+    CREATE TABLE boards (id PRIMARY KEY, game, metric, mode, starts, ends, closed);
+    CREATE TABLE board_prizes (board, first, last, prize_id);
+    CREATE TABLE corrections (board, player, delta, at);
+    CREATE TABLE disqualified (board, player);
+    CREATE TABLE scores (board, is_early, player, score, reached);
+    CREATE INDEX rungs_game ON rungs (game, id);
+    CREATE INDEX ledger_wallet ON ledger (player, scope, currency, seq);
+    CREATE INDEX ledger_reference ON ledger (reference);
+    CREATE INDEX ledger_reward ON ledger (reward_id);
+    CREATE INDEX granted_reward ON granted (reward_id);
+    CREATE INDEX scores_board ON scores (board, player);
+"""
+
+_POINTS: Final = "points"
+
+_UNCREDITED: Final = """
+    SELECT DISTINCT play_id FROM (
+        SELECT play_id, currency, amount FROM credits
+        UNION ALL
+        SELECT p.id, l.currency, -l.amount FROM ledger AS l JOIN plays AS p ON p.id = l.reference
+        WHERE l.reason = 'play_reward' AND l.reward_id = ''
+    ) GROUP BY play_id, currency HAVING sum(amount) <> 0
+"""
+_BROKEN_BALANCES: Final = """
+    SELECT id FROM (
+        SELECT *, lag(balance_after, 1, 0) OVER (PARTITION BY player, scope, currency ORDER BY seq, id) AS before
+        FROM ledger
+    ) WHERE before + amount <> balance_after
+"""
+_UNFOUNDED: Final = """
+    SELECT l.id FROM ledger AS l LEFT JOIN rewards AS r ON r.id = l.reward_id LEFT JOIN plays AS p ON p.id = l.reference
+    WHERE l.scope = (SELECT campaign FROM head) AND l.at < (SELECT made_at FROM head) AND CASE
+        WHEN l.reason = 'milestone_spend' THEN r.id IS NULL
+        WHEN l.reason = 'play_reward' AND l.reward_id = '' THEN p.id IS NULL
+        WHEN l.reason = 'play_reward'
+            THEN r.id IS NULL OR (l.currency, l.amount) <> ('points', CAST(r.value AS integer) * r.quantity)
+        ELSE false END
+"""
+_UNGRANTED: Final = """
+    SELECT g.play_id FROM granted AS g LEFT JOIN rewards AS r ON r.id = g.reward_id
+    WHERE r.id IS NULL
+       OR (r.play_id, r.game, r.milestone_id, r.prize_id) <> (g.play_id, g.game, g.milestone, g.prize_id)
+"""
+_UNREACHED: Final = """
+    SELECT r.id FROM rewards AS r LEFT JOIN games AS o ON o.id = r.game
+    WHERE r.milestone_id <> '' AND r.status <> 'revoked' AND (
+        (r.play_id <> '' AND NOT EXISTS (SELECT 1 FROM granted AS g WHERE g.reward_id = r.id))
+        OR o.id IS NULL
+        OR (o.scope <> '' AND NOT EXISTS (
+            SELECT 1 FROM rungs AS g
+            JOIN ledger AS l ON l.player = r.player AND l.scope = o.scope AND l.currency = g.currency
+            WHERE g.game = r.game AND g.id = r.milestone_id AND g.prize_id = r.prize_id AND r.quantity = 1
+              AND CASE WHEN g.spends THEN l.reward_id = r.id AND l.amount = -g.threshold
+                       ELSE l.balance_after >= g.threshold AND l.at <= r.at END)))
+"""
+"""A rung counts as the game has it now, or had it by an audit entry. A merged guest's surplus is revoked."""
+
+_SCORES: Final = """
+    INSERT INTO scores
+    WITH counted AS (
+        SELECT p.id, p.player, p.micro, CASE b.metric
+            WHEN 'score' THEN p.score WHEN 'wins' THEN p.wins WHEN 'points' THEN p.points ELSE 1 END AS value
+        FROM boards AS b JOIN plays AS p ON b.game IN ('', p.game)
+        WHERE b.id = ?1 AND p.micro < b.closed + ?2 AND p.at >= b.starts AND (b.ends = 0 OR p.at < b.ends)
+    ),
+    ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY player ORDER BY value DESC, micro) AS best,
+               row_number() OVER (PARTITION BY player ORDER BY micro DESC, id DESC) AS latest
+        FROM counted
+    ),
+    reduced AS (
+        SELECT player, CASE (SELECT mode FROM boards WHERE id = ?1)
+                   WHEN 'sum' THEN sum(value) WHEN 'best' THEN max(value)
+                   ELSE max(value) FILTER (WHERE latest = 1) END AS value,
+               CASE (SELECT mode FROM boards WHERE id = ?1)
+                   WHEN 'sum' THEN coalesce(max(micro) FILTER (WHERE value <> 0), min(micro))
+                   WHEN 'best' THEN max(micro) FILTER (WHERE best = 1)
+                   ELSE max(micro) END AS reached
+        FROM ranked GROUP BY player
+    ),
+    corrected AS (
+        SELECT player, sum(delta) AS delta, max(at) AS at FROM corrections WHERE board = ?1 GROUP BY player
+    )
+    SELECT ?1, ?2 < 0, player, sum(value), max(reached) FROM (
+        SELECT player, value, reached FROM reduced UNION ALL SELECT player, delta, at FROM corrected
+    )
+    WHERE player NOT IN (SELECT player FROM disqualified WHERE board = ?1)
+    GROUP BY player
+"""
+"""As sql/leaderboards.sql defines a score (`scores`)."""
+
+_UNCERTAIN_MICROSECONDS: Final = 10_000_000
+"""Plays that ran so long before or after a board was closed may count or not."""
+
+_MISRANKED: Final = """
+    WITH stated AS (
+        SELECT w.rank, w.player, w.score, w.prize_id, early.score AS least, late.score AS most, late.reached,
+               early.score IS late.score AND early.reached IS late.reached AS is_certain,
+               row_number() OVER (ORDER BY w.rank) AS nth
+        FROM winners AS w
+        LEFT JOIN scores AS early ON early.board = ?1 AND early.is_early AND early.player = w.player
+        LEFT JOIN scores AS late ON late.board = ?1 AND NOT late.is_early AND late.player = w.player
+        WHERE w.contest = ?1
+    )
+    SELECT 'rank ' || w.rank FROM stated AS w LEFT JOIN stated AS n ON n.nth = w.nth + 1
+    WHERE w.most IS NULL OR w.rank <> w.nth OR n.score > w.score
+       OR (n.score = w.score AND w.is_certain AND n.is_certain AND n.reached < w.reached)
+       OR CASE (SELECT mode FROM boards WHERE id = ?1) WHEN 'latest' THEN w.is_certain AND w.score <> w.most
+               ELSE w.score NOT BETWEEN coalesce(w.least, w.most) AND w.most END
+       OR w.prize_id <> CASE WHEN w.score <= 0 THEN '' ELSE coalesce((
+              SELECT prize_id FROM board_prizes WHERE board = ?1 AND w.rank BETWEEN first AND last), '') END
+    UNION ALL
+    SELECT 'a missing rank' FROM scores
+    WHERE board = ?1 AND is_early AND player NOT IN (SELECT player FROM winners WHERE contest = ?1)
+"""
+
+_STRANGERS: Final = """
+    SELECT 'rank ' || rank FROM winners WHERE contest = ?1
+      AND player NOT IN (SELECT player FROM plays UNION SELECT player FROM corrections)
+"""
+"""Ranks of guests that were merged since: their plays are those of another player."""
+
+
+class Problem(NamedTuple):
+    """A check of a table's rows. names: those that do not follow. is_open: the file cannot decide about them."""
+
+    text: str
+    table: str
+    names: list[str]
+    is_open: bool = False
+
+
+def read_game(database: sqlite3.Connection, game: Mapping[str, Any]) -> None:
+    """A game line."""
+    database.execute("INSERT INTO games VALUES (?, ?)", (game["id"], game["scope"]))
+    _rungs(database, game["id"], game["milestones"])
+
+
+def _rungs(database: sqlite3.Connection, game_id: str, block: Mapping[str, Any] | None) -> None:
+    if not block:
+        return
+    spends = str(block["mode"]).lower().endswith("spend_exchange")
+    for rung in block.get("rungs", ()):
+        facts = [rung[name] for name in ("id", "currency", "threshold", "prize_id")]
+        database.execute("INSERT INTO rungs VALUES (?, ?, ?, ?, ?, ?)", (game_id, *facts, spends))
+
+
+def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any]) -> None:
+    """A line about a movement."""
+    names = ("id", "player", "scope_key", "currency", "seq", "amount", "balance_after", "reason", "reference_id")
+    facts = (*(one[name] for name in names), one["reward_id"], seconds(one["created_at"]))
+    database.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", facts)
+
+
+def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
+    """A leaderboard line."""
+    kind = [board[name].rpartition("_")[2].lower() for name in ("metric", "mode")]
+    times = (board["start_date"], board["end_date"], board["updated_at"] * 1_000_000)
+    database.execute("INSERT INTO boards VALUES (?, ?, ?, ?, ?, ?, ?)", (board["id"], board["game_id"], *kind, *times))
+    for prize in board["prizes"]:
+        ranks = [prize[name] for name in ("from_rank", "to_rank", "prize_id")]
+        database.execute("INSERT INTO board_prizes VALUES (?, ?, ?, ?)", (board["id"], *ranks))
+
+
+def read_outcome(
+    database: sqlite3.Connection, play: Mapping[str, Any], stored: Mapping[str, Any]
+) -> tuple[int, int, int]:
+    """The credits and grants of a play. Returns its score, wins and points, as leaderboards count them."""
+    points = 0
+    for won in stored["rewards"]:
+        amount = won["quantity"] if won["type"] == "item" else int(won["value"]) * won["quantity"]
+        currency = won["name"] if won["type"] == "item" else _POINTS
+        if won["type"] in ("item", _POINTS) and amount:
+            database.execute("INSERT INTO credits VALUES (?, ?, ?)", (play["id"], currency, amount))
+            points += amount if currency == _POINTS else 0
+    for one in stored["milestones_granted"]:
+        facts = (play["id"], play["game_id"], one["id"], one["prize_id"], one["reward_id"])
+        database.execute("INSERT INTO granted VALUES (?, ?, ?, ?, ?)", facts)
+    return stored["decided"]["score"], len(stored["rewards"]), points
+
+
+def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], micro: int) -> None:
+    """What an audit entry says about rungs and boards. micro: its time."""
+    subject, after = entry["subject_id"], entry["after"] or {}
+    if entry["subject_type"] == "game":
+        for side in (entry["before"] or {}, after):
+            _rungs(database, subject, side.get("milestones"))
+    elif entry["action"] == "leaderboard.adjust":
+        database.execute(
+            "INSERT INTO corrections VALUES (?, ?, ?, ?)", (subject, after["player_id"], after["delta"], micro)
+        )
+    elif entry["action"] == "leaderboard.disqualify":
+        database.execute("INSERT INTO disqualified VALUES (?, ?)", (subject, after["player_id"]))
+
+
+def problems(database: sqlite3.Connection) -> Iterator[Problem]:
+    """The findings about milestones and leaderboards."""
+
+    def names(query: str, *values: object) -> list[str]:
+        return [str(name) for (name,) in database.execute(query, values)]
+
+    # Only those of games with movements in the file.
+    database.execute("""DELETE FROM credits WHERE play_id IN (
+        SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
+    yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))
+    yield Problem("plays credited what they won", "plays", names(_UNCREDITED))
+    yield Problem("movements are of plays and rewards in the file", "ledger", names(_UNFOUNDED))
+    yield Problem("milestones that plays granted have their reward", "granted", names(_UNGRANTED))
+    text = "rewards of milestones follow from the balances, or from the plays that granted them"
+    yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED))
+    for board in names("SELECT id FROM boards ORDER BY id"):
+        for slack in (-_UNCERTAIN_MICROSECONDS, _UNCERTAIN_MICROSECONDS):
+            database.execute(_SCORES, (board, slack))
+        table = "winners WHERE contest IN (SELECT id FROM boards)"
+        wrong, strangers = names(_MISRANKED, board), names(_STRANGERS, board)
+        yield Problem(f"ranks of {board} follow from the plays", table, wrong, bool(strangers))
+
+
+def seconds(iso: str) -> int:
+    """The time of an export's row."""
+    return int(datetime.fromisoformat(iso).timestamp())

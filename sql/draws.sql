@@ -30,6 +30,15 @@ FROM draws WHERE tenant_id = $1 AND draw_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 FOR UPDATE;
 
+-- name: lock_now
+-- As `lock`, without waiting: an error (55P03) if another transaction has locked the draw.
+SELECT draw_id AS id, campaign_id, name, status, tickets, prizes, alternates, unix(closes_at) AS closes_at, randomness,
+       tickets_root, ticket_count, holder_count, result_hash, unix(closed_at) AS closed_at, unix(drawn_at) AS drawn_at,
+       unix(confirmed_at) AS confirmed_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at, result
+FROM draws WHERE tenant_id = $1 AND draw_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
+FOR UPDATE NOWAIT;
+
 -- name: of_campaign
 -- The draws of campaign $2, newest first, with those that were cancelled after their close. $1 tenant, $3 how many.
 SELECT draw_id AS id, campaign_id, name, status, tickets, prizes, alternates, unix(closes_at) AS closes_at, randomness,

@@ -46,7 +46,7 @@ const apart = (held = null) => ({
       const isOurs = resolveDir.startsWith(WEB);
       if (!isOurs || kind === "entry-point" || (!held && kind === "import-statement")) return null;
       const target = relative(WEB, resolve(resolveDir, path));
-      if (target.startsWith("..")) return null; // The verifier of the docs is bundled.
+      if (target.startsWith("verifiers/")) return null; // Bundled.
       const from = held ? served(relative(WEB, importer)) : served(ENTRY);
       const address = posix.relative(posix.dirname(from), served(held?.includes(target) ? ENTRY : target));
       return { path: address.startsWith(".") ? address : `./${address}`, external: true };

@@ -3,6 +3,7 @@
 JSON lines; each is an object with one field, which names its kind:
 
     head      format, campaign, when it was made, and the public key of the sealed lines ("": there are none)
+    verifier  a program that checks the file with Node alone: its name, text and SHA-256
     checkpoint   the signed checkpoint of the tenant's log       leaves   the hashes of all its leaves (tiles in base64)
     stamp     the newest checkpoint that a time-stamping authority has stamped, and its response
     prize     a prize, with its stock       stock_move  a change of a prize's total
@@ -38,6 +39,7 @@ from typing import Any, BinaryIO, Final
 
 import aiohttp
 
+from runtime import web
 from runtime.commands.connection import Edge, Refused
 from runtime.rules.log.entries import read_bundle
 from runtime.rules.log.notes import read_checkpoint
@@ -45,6 +47,9 @@ from runtime.rules.log.tiles import TILE_WIDTH, Tile
 from runtime.rules.sealing import Seal
 
 FORMAT: Final = "tombola-dossier-1"
+
+VERIFIERS: Final = ("verify.mjs", "dossier.mjs")
+"""Programs that the file carries: dossier.mjs imports verify.mjs."""
 
 PSEUDONYM_BYTES: Final = 16
 
@@ -134,6 +139,10 @@ async def write(
     public = {name: campaign[name] for name in ("id", "name", "status", "start_date", "end_date", "timezone", "frozen")}
     sealed_for = authority.head if authority is not None else ""
     writer.line("head", {"format": FORMAT, "campaign": public, "made_at": int(time.time()), "sealed_for": sealed_for})
+    for name in VERIFIERS:
+        program = web.read(f"verifiers/{name}")
+        hashed = hashlib.sha256(program).hexdigest()
+        writer.line("verifier", {"name": name, "sha256": hashed, "text": program.decode()})
     size = await _log(edge, writer)
     prizes: set[str] = set()
 

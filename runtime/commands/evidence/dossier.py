@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from cryptography.x509 import Certificate
 
-from runtime.commands.dossiers import FORMAT
+from runtime import web
+from runtime.commands.dossiers import FORMAT, VERIFIERS
 from runtime.commands.evidence import awards, draws, receipts, states
 from runtime.commands.evidence.findings import Finding, read_object
 from runtime.commands.evidence.log_of_file import ENTRY, LogOfFile
@@ -155,6 +156,7 @@ class _Check:
         self.failed: list[str] = []
         self.failures = 0
         self.evidence: list[Path] = []
+        self.verifiers: list[tuple[bool, bool]] = []  # Whether it has its hash, and is the program of this version.
         self.mislogged: dict[str, list[str]] = {"play": [], "reward": [], "draw": [], "audit": []}
         self.log = LogOfFile(folder / "leaves", key, witness, trusted)
 
@@ -175,6 +177,10 @@ class _Check:
         lines = sum(self.counts.values())
         whole = end is not None and (end["lines"], end["sha256"]) == (lines, digest.hexdigest())
         yield Finding(f"the file has all of its {lines:,} lines", whole)
+        if self.verifiers:
+            claimed, current = (all(found) for found in zip(*self.verifiers, strict=True))
+            text = "the programs in the file are those of this version"
+            yield Finding(text if current else f"{text}: compare their hashes", (current or None) if claimed else False)
         yield from self._of_log()
         yield from self._of_plays()
         yield self._none("rewards are those of their plays", "won", _UNREWARDED)
@@ -191,6 +197,11 @@ class _Check:
 
     def _read_head(self, head: dict[str, Any]) -> None:
         self.database.execute("INSERT INTO head VALUES (?, ?)", (head["campaign"]["id"], head["made_at"]))
+
+    def _read_verifier(self, one: dict[str, Any]) -> None:
+        hashed = hashlib.sha256(one["text"].encode()).hexdigest()
+        own = {name: hashlib.sha256(web.read(f"verifiers/{name}")).hexdigest() for name in VERIFIERS}
+        self.verifiers.append((hashed == one["sha256"], own.get(one["name"]) == hashed))
 
     def _read_game(self, game: dict[str, Any]) -> None:
         awards.read_game(self.database, game)

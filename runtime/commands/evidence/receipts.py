@@ -47,6 +47,32 @@ _REGISTRIES: Final[dict[str, Registry[Any]]] = {
 _PENDING_SECONDS: Final = 600
 """From then on a play must be in the log, if the log's key is given."""
 
+_AWARD: Final = {"prize_id": "", "quantity": 0}
+_SHAPE: Final[dict[str, Any]] = {
+    **dict.fromkeys(("format", "play_id", "game_id", "session_id", "revision_hash", "terms", "commitment"), ""),
+    **dict.fromkeys(("seed_hash", "seed", "client_seed"), ""),
+    "played_at": 0,
+    "revision": 0,
+    "payload": {},
+    "erased": True,
+    "words": [{"index": 0, "bytes": "", "value": 0}],
+    "outcome": {
+        "awards": [_AWARD],
+        "credits": [{"item": "", "quantity": 0}],
+        "metadata": {},
+        "score": 0,
+        "path": [[]],
+    },
+    "rewards": [{**_AWARD, "reward_id": "", "name": "", "type": "", "value": 0}],
+}
+"""Each field with a value of its type."""
+
+_LOG_SHAPE: Final = {
+    **dict.fromkeys(("entry", "checkpoint", "salt", "payload", "outcome"), ""),
+    "index": 0,
+    "proof": [""],
+}
+
 _FIELDS: Final = frozenset(fields_of(m.PlayReceipt))
 
 
@@ -63,10 +89,31 @@ def verify(receipt: Mapping[str, Any], *, commitment: str = "", key: VerifierKey
     commitment: what the start returned, if the player has kept it. key: of the log, from a source other than the
     receipt's.
     """
+    if wrong := _misshapen(receipt):
+        raise ValueError(f"not {KIND}: {wrong} is missing or has a wrong type")
     try:
         return list(_findings(receipt, commitment, key))
-    except (KeyError, TypeError, AttributeError, IndexError, UnicodeEncodeError) as error:
-        raise ValueError(f"not {KIND}: {error!r}") from None
+    except (KeyError, TypeError, AttributeError, IndexError, UnicodeEncodeError):
+        raise ValueError(f"not {KIND}: a value is missing or has a wrong type") from None
+
+
+def _misshapen(receipt: Mapping[str, Any]) -> str:
+    """The name of a field that is missing or has a wrong type; "": none."""
+    log = receipt.get("log")
+    if log and not (isinstance(log, dict) and (log.get("pending") is True or _fits(log, _LOG_SHAPE))):
+        return "log"
+    return next((name for name, shape in _SHAPE.items() if not _fits(receipt.get(name), shape)), "")
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    match shape:
+        case list():
+            return isinstance(value, list) and all(_fits(one, part) for part in shape for one in value)
+        case dict():
+            return isinstance(value, dict) and all(_fits(value.get(name), part) for name, part in shape.items())
+        case bool() | str():
+            return type(value) is type(shape)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | None) -> Iterator[Finding]:

@@ -182,6 +182,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "RANDOMNESS_PENDING": Refusal(
         _NOT_NOW, "the draw's random value cannot be known before `available_at`", {"available_at": 1_767_225_600}
     ),
+    "IMPORT_RUNNING": Refusal(Status.ABORTED, "another request changes the draw's tickets at the same time"),
     "NOT_IMPORTED": Refusal(_NOT_NOW, "the draw's tickets come from elsewhere, not from an imported list"),
     "NO_ALTERNATE": Refusal(_NOT_NOW, "the draw has no alternate left"),
     "DISQUALIFIED": Refusal(_NOT_NOW, "the player is disqualified from this leaderboard"),

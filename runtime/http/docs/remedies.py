@@ -96,6 +96,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "BOARD_FINALIZED": "None: a finalized leaderboard cannot change.",
     "RANDOMNESS_KNOWN": "Set `randomness.at` to a later time, then close the draw.",
     "RANDOMNESS_PENDING": "Draw the winners at `available_at` or later.",
+    "IMPORT_RUNNING": "Wait briefly, then send the same part again.",
     "NOT_IMPORTED": "Set `tickets.imported` of the open draw first.",
     "NO_ALTERNATE": "Draw more alternates next time; award this prize in another draw.",
     "DISQUALIFIED": "None: a disqualified player has no score to adjust.",

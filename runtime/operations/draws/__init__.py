@@ -104,7 +104,7 @@ ROWS: Final = (
         admin=REWARD_MANAGERS,
         lengthy=True,
         invalidates_cache=True,
-        refusals=("ILLEGAL_TRANSITION", "NOT_IMPORTED"),
+        refusals=("ILLEGAL_TRANSITION", "NOT_IMPORTED", "IMPORT_RUNNING"),
         example={"holders": [{"player_id": samples.PLAYER, "tickets": 3}]},
     ),
     Operation(

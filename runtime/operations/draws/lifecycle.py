@@ -17,7 +17,7 @@ from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import Fault, Status, invalid
-from runtime.operations import audit
+from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.draws import randomness
 from runtime.operations.draws.announcements import announce
@@ -71,7 +71,7 @@ async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
 
     if await engine.database.transaction(work):
         await announce(engine, tenant_id, request.id, "closed")
-    return await shown(engine, request)
+    return await _shown(engine, request)
 
 
 async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.Record) -> None:
@@ -139,7 +139,7 @@ async def draw_winners(engine: Engine, request: m.DrawWinnersRequest) -> m.DrawR
 
     await engine.database.transaction(work)
     await announce(engine, tenant_id, request.id, "drawn")
-    return await shown(engine, request)
+    return await _shown(engine, request)
 
 
 async def _pick(
@@ -220,7 +220,16 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
 
     if await engine.database.transaction(work):
         await award(engine, tenant_id, request.id)
-    return await shown(engine, request)
+    return await _shown(engine, request)
+
+
+async def _shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
+    """The draw after a step. FAILED_PRECONDITION ILLEGAL_TRANSITION if it was cancelled right after it."""
+    reply = await shown(engine, request)
+    assert reply.draw is not None
+    if reply.draw.status is m.DrawStatus.CANCELLED:
+        raise illegal(request.id, "cancelled", "another request cancelled it at the same time")
+    return reply
 
 
 async def finish_due(engine: Engine) -> None:

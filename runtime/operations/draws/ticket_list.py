@@ -11,9 +11,9 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
-from runtime.operations import audit
+from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
-from runtime.operations.draws.draw_admin import illegal, lock
+from runtime.operations.draws.draw_admin import illegal
 from runtime.wire.scope import PLAYER_ID_CHARACTERS_MAX, tenant_of
 
 _SQL: Final = sql.load("draws")
@@ -28,13 +28,14 @@ async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> 
     """Sets the tickets of up to 3,000 players; 0 removes a player. Other players keep theirs, so it can be repeated.
 
     The audit log records the SHA-256 of the lines "<player> <tickets>". FAILED_PRECONDITION ILLEGAL_TRANSITION once the
-    tickets are frozen; NOT_IMPORTED if the draw's tickets come from elsewhere.
+    tickets are frozen; NOT_IMPORTED if the draw's tickets come from elsewhere. ABORTED IMPORT_RUNNING while another
+    request changes the draw.
     """
     tenant_id = tenant_of(request)
     players, tickets = _checked(request)
 
     async def work(connection: asyncpg.Connection) -> m.SetDrawTicketsReply:
-        row = await lock(connection, request)
+        row = await _lock(connection, request)
         if row["status"] != "open":
             raise illegal(request.id, row["status"], "its tickets are frozen")
         if not row["tickets"]["imported"]:
@@ -49,6 +50,15 @@ async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> 
         return m.SetDrawTicketsReply(**size)
 
     return await engine.database.transaction(work)
+
+
+async def _lock(connection: asyncpg.Connection, request: m.SetDrawTicketsRequest) -> asyncpg.Record:
+    """The locked draw. Does not wait: rivals in a queue would each hold a connection that plays need."""
+    try:
+        return await reading.for_update(connection, _SQL["lock_now"], request, "draw", request.id)
+    except asyncpg.LockNotAvailableError:
+        message = f"another request changes draw {request.id}; send this part again"
+        raise Fault(Status.ABORTED, "IMPORT_RUNNING", message, retry_after_seconds=1) from None
 
 
 def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:

@@ -1,6 +1,6 @@
 // The page that checks the receipt of a play. The file stays in the browser: nothing is sent.
 
-import { verify } from "../../../docs/examples/verify.mjs";
+import { verify } from "../verifiers/verify.mjs";
 
 const MARKS = { true: "✅", false: "❌", null: "ℹ️" };
 const main = /** @type {HTMLElement} */ (document.querySelector("main.verify"));

@@ -4,6 +4,8 @@ import base64
 import copy
 import hashlib
 import json
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -62,7 +64,10 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     (tmp_path / "authority.pem").write_bytes(public)
     await append(world.stack)
     async with authority(world.stack, tmp_path / "tsa") as own:
-        await own.stamp()
+        for own.is_away, has_stamp in ((True, False), (False, True)):
+            await own.stamp()
+            log = (await world.stack.admin("GET", "/admin/log")).data
+            assert (log["stamp_size"] == log["checkpoint_size"] > 0) == has_stamp, "its absence delays only stamps"
     tombola, url = Operator(world.stack, tmp_path), world.stack.process.consumer_url
     words = ("--authority-key", "authority.pem", "--consumer-url", url)
     written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *words)
@@ -157,6 +162,17 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
 TEXTS: Final = ("draws are those of the log", "the file", "milestones", "movements", "plays credited", "rewards have")
 TEXTS += ("rewards of", "ranks", "audit entries", "stock moves", "totals")
 """Changes that others refute too: by the text that must."""
+IN_NODE: Final = (
+    "cut off",
+    "seed",
+    "terms",
+    "time",
+    "leaf",
+    "checkpoint",
+    "value",
+    "withheld reward",
+    "milestones that",
+)
 
 
 async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_path: Path) -> None:
@@ -170,6 +186,19 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
     assert verified.code == 0 and "FAILED" not in verified.out
     assert "4 plays follow from their terms and seeds" in verified.out and "signed by the key" in verified.out
     assert "leaves were stamped by the authority at 20" in verified.out
+    await append(world.stack)  # The witness finds the stamped checkpoint in the grown log.
+    log = f"{world.stack.process.consumer_url}/api/v1/log/{world.stack.tenant_id}"
+    seen = await tombola("log", "witness", log, "--state", "seen.json", "--key", key, "--tsa", "tsa/root.pem")
+    assert seen.code == 0 and re.search(r"saw the first (\d+) entries", seen.out), seen.err
+    for program in all_of(whole, "verifier"):
+        (tmp_path / program["name"]).write_text(program["text"])
+
+    def in_node(file: str) -> str:
+        words = ["node", "dossier.mjs", "--key", key, file]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    said = in_node("dossier.jsonl")
+    assert "FAILED" not in said and "4 plays and 6 rewards were read" in said, said
     tree, leaves = MerkleTree(), base64.b64decode(first(whole, "leaves"))
     for at in range(0, len(leaves) - 64, 32):  # The witness has seen the log without its last entries.
         tree.add_hash(leaves[at : at + 32])
@@ -196,6 +225,8 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
         text = "".join(json.dumps(line) + "\n" for line in lines if "end" not in line).encode()
         end = {"lines": text.count(b"\n"), "sha256": hashlib.sha256(text).hexdigest()}
         path.write_bytes(text + (json.dumps({"end": end}).encode() if "end" in lines[-1] else b""))
+        if name in IN_NODE:
+            assert any(line.startswith(("FAILED", "error")) for line in in_node("changed.jsonl").splitlines()), name
         failed = [
             finding.text for finding in verify(path, key=VerifierKey.parse(key), trusted=trusted) if finding.ok is False
         ]

@@ -187,6 +187,14 @@ async def test_confirmation_that_dies_is_finished_by_the_job(world: World, monke
     await lifecycle.finish_due(world.stack.engine)
     winners = (await world.stack.admin("GET", f"/admin/draws/{draw_id}/winners")).data["items"]
     assert [bool(one["reward_id"]) for one in winners] == [True, True, False]
+    other = await make_draw(world, prize_id)
+
+    async def cancelled(*_: object) -> None:
+        cancel = {"status": "DRAW_STATUS_CANCELLED"}
+        assert (await world.stack.admin("PUT", f"/admin/draws/{other}", cancel)).code == "OK"
+
+    monkeypatch.setattr(lifecycle, "announce", cancelled)
+    assert (await step(world, other, "close")).reason == "ILLEGAL_TRANSITION", "a step does not answer CANCELLED"
 
 
 async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -> None:
@@ -344,6 +352,10 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
     other = await make_draw(world, prize_id)
     assert (await step(world, other, "tickets", holders=[{"player_id": "p", "tickets": 1}])).reason == "NOT_IMPORTED"
     draw_id = await make_draw(world, prize_id, tickets={"imported": True})
+    async with world.database.connection() as rival, rival.transaction():
+        await rival.execute("SELECT FROM draws WHERE draw_id = $1 FOR UPDATE", draw_id)
+        busy = await step(world, draw_id, "tickets", holders=[{"player_id": "lea", "tickets": 3}])
+        assert (busy.http, busy.reason) == (409, "IMPORT_RUNNING"), "it waits with no connection"
     wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "", "tickets": 1}]
     fields = fields_of(await step(world, draw_id, "tickets", holders=wrong))
     assert fields == [f"holders[{field}" for field in ("0].tickets", "1].player_id", "1].tickets", "2].player_id")]

@@ -14,7 +14,6 @@ from runtime.commands.groups.log.witness import Distrusted, standstill, visit
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from runtime.rules.log.notes import SigningKey
-from tests.support.authority import authority
 from tests.support.guests import guest_who_played, log_in
 from tests.support.merkle_log import UNGUARDED, append, fetch, found, new_witness, problems, tamper, unlogged
 from tests.support.operator import run
@@ -236,32 +235,3 @@ async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path)
     named = await visit_with("--state", "w.json", "--all")
     assert named.code == 1 and "play_" in named.out and "was changed" in named.out
     assert (await visit_with("--state", "w.json", url=f"{base}/no")).code == 4
-
-
-async def test_authority_that_is_away_delays_only_stamps(world: World, tmp_path: Path) -> None:
-    stack = world.stack
-    base, pem = f"{stack.process.consumer_url}/api/v1/log/{stack.tenant_id}", str(tmp_path / "tsa" / "root.pem")
-
-    async def witness() -> Any:
-        return await run(tmp_path, "log", "witness", base, "--state", "w.json", "--key", key, "--tsa", pem)
-
-    async with authority(stack, tmp_path / "tsa") as own:
-        own.is_away = True
-        await append(stack)
-        await own.stamp()
-        log = (await stack.admin("GET", "/admin/log")).data
-        [key] = log["keys"]
-        assert (log["stamp_size"], log["checkpoint_size"] > 0) == (0, True)
-        unstamped = await witness()
-        assert unstamped.code == 1 and "no checkpoint is stamped" in unstamped.out and "new" in unstamped.out
-        own.is_away = False
-        await own.stamp()
-    stamped = (await stack.admin("GET", "/admin/log")).data
-    assert stamped["stamp_size"] == stamped["checkpoint_size"] == log["checkpoint_size"] and stamped["stamp_at"]
-    await world.round(await world.wheel(await world.prize()), "fay")
-    await append(stack)  # The witness checks that the stamped checkpoint is of the grown log.
-    seen = await witness()
-    assert seen.code == 0 and f"saw the first {log['checkpoint_size']} entries" in seen.out
-    async with authority(stack, tmp_path / "other"):
-        pem = str(tmp_path / "other" / "root.pem")
-        assert "not by this authority" in (await witness()).err

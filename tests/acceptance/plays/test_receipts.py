@@ -98,10 +98,10 @@ def python(path: Path, key: str) -> list[str]:
     try:
         receipt = read_receipt(path.read_bytes())
         if receipt is None:
-            return ["error"]
+            return ["error  not the receipt of a play"]
         return [MARKS[ok] + text for text, ok in verify(receipt, key=VerifierKey.parse(key) if key else None)]
-    except ValueError:
-        return ["error"]
+    except ValueError as error:
+        return [f"error  {error}"]
 
 
 def javascript(paths: list[Path], key: str) -> list[list[str]]:
@@ -120,7 +120,7 @@ def javascript(paths: list[Path], key: str) -> list[list[str]]:
         if line in map(str, paths):
             found.append([])
         else:
-            found[-1].append("error" if line.startswith("error") else line)
+            found[-1].append(line)
     assert len(found) == len(paths), done.stderr
     return found
 
@@ -188,4 +188,9 @@ def agree(one: list[str], other: list[str]) -> bool:
     """Whether both say the same. The program in JavaScript does not decide games with a drop plan."""
     if any("not decided again here" in line for line in other):
         return True
-    return is_refuted(one) and is_refuted(other) if ["error"] in (one, other) else one == other
+    is_typed = any("wrong type" in line for line in [*one, *other])
+    return (
+        is_refuted(one) and is_refuted(other)
+        if "error" in (one[0][:5], other[0][:5]) and not is_typed
+        else one == other
+    )

@@ -1,0 +1,1 @@
+../../runtime/web/verifiers/dossier.mjs

@@ -12,7 +12,7 @@ import pytest
 from ops.simulation.faults import KINDS
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 40
+SEEDS = 24
 SEEDS_OF_THE_NIGHT = 2_000
 SECONDS_MAX = 1_500
 
@@ -43,7 +43,7 @@ def seeds_hold(first: int, count: int, url: str, summary: Path) -> dict[str, Any
 
 
 @pytest.mark.timeout(SECONDS_MAX + 10)
-@pytest.mark.fault("Random walks", size="40 seeds", figure="no violation")
+@pytest.mark.fault("Random walks", size="24 seeds", figure="no violation")
 def test_seeds_violate_nothing(tmp_path: Path, module_database_url: str) -> None:
     found = seeds_hold(0, SEEDS, module_database_url, tmp_path / "summary.json")
     assert found["faults"].keys() == set(KINDS), "every kind of fault is met"

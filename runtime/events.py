@@ -80,7 +80,7 @@ class QuestCompleted(msgspec.Struct, frozen=True, kw_only=True):
     player_id: str
     turns_granted: int
     balance: Annotated[int, Meta(description="The player's turns in the campaign afterwards.")]
-    period: Annotated[str, Meta(description="once, a local day (2026-11-21) or an ISO week (2026-W47).")]
+    period: Annotated[str, Meta(description="once, a local day (2026-11-21), an ISO week (2026-W47), or referral-3.")]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

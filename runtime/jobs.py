@@ -7,6 +7,7 @@ that was suspended for longer than its lease may still run it beside the new hol
 |---|---|
 | counting, figures | the watermark's row is locked, and advances in the transaction that counts: no play counts twice |
 | views | a set of counts is added in the statement that stores its id: no set is added twice |
+| referrals | a payment is one conditional statement, and its numbers and contacts are unique rows |
 | ending, draws | a board or draw closes by one conditional update, and each prize is paid by another |
 | log | the log's row is locked, and a row has at most one leaf (a unique index) |
 | stamps | a checkpoint has at most one stamp (its key) |
@@ -29,6 +30,7 @@ from runtime.operations.desk import erasure
 from runtime.operations.draws import lifecycle as draws
 from runtime.operations.leaderboards import auto_finalize
 from runtime.operations.log import appending, stamping
+from runtime.operations.quests import referrals
 from runtime.operations.reporting import counting, views
 from runtime.stores import publisher
 
@@ -48,6 +50,7 @@ def jobs() -> tuple[Job, ...]:
         Job(analytics.JOB, analytics.count_all, analytics.EVERY_SECONDS),
         Job(counting.JOB, counting.count_all, analytics.EVERY_SECONDS),
         Job(auto_finalize.JOB, auto_finalize.finalize_all, auto_finalize.EVERY_SECONDS),
+        Job(referrals.JOB, referrals.pay_all, referrals.EVERY_SECONDS),
         Job(draws.JOB, draws.finish_due, draws.EVERY_SECONDS),
         Job(thresholds.JOB, thresholds.check_all, thresholds.EVERY_SECONDS),
         Job(views.JOB, views.fold_all, views.EVERY_SECONDS),

@@ -90,6 +90,10 @@ WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND idempotency_key IS NOT 
 DELETE FROM code_guesses WHERE tenant_id = $1
   AND guesser = ANY(ARRAY(SELECT 'player ' || p FROM unnest($2::text[]) AS p))
 
+-- name: referral_codes
+-- Deletes the codes that they shared.
+DELETE FROM referral_codes WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+
 -- name: entries
 -- Clears what they entered. The receipts of consents stay under the id, without anything personal.
 UPDATE entries SET fields = '{}', given = '{}', age = 0, age_on = NULL, country = '', locale = '', source = '{}',

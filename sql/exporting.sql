@@ -105,6 +105,20 @@ WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.event_id 
   AND x.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1))
 ORDER BY x.event_id LIMIT $4
 
+-- name: referral_code
+-- Codes that the player shared.
+SELECT x.campaign_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM referral_codes AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.campaign_id > $3)
+ORDER BY x.campaign_id LIMIT $4
+
+-- name: referral
+-- Invitations that the player came by, without the other player.
+SELECT x.campaign_id AS key, to_jsonb(x) - '{tenant_id,player_id,inviter_id}'::text[] AS data
+FROM referrals AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.campaign_id > $3)
+ORDER BY x.campaign_id LIMIT $4
+
 -- name: quest_event
 -- Quest events reported about the player.
 SELECT x.quest_id || ' ' || x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data

@@ -48,6 +48,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "api_tokens",
     "login_quarters",
     "code_guesses",
+    "referral_codes",
     "revocations",
     # Games, and the counts of plays.
     "campaigns",
@@ -55,6 +56,8 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "game_revisions",
     "test_runs",
     "quests",
+    # A referral, in the statement that pays it.
+    "referrals",
     # The codes, then their pack, which counts them; a redeemed code's payment comes later.
     "pack_keys",
     "pack_codes",

@@ -18,6 +18,11 @@ SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 -- recently changed players.
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
+-- name: move_referrals
+-- Moves the guest's open invitations, except to campaigns to which the player has one too.
+UPDATE referrals AS r SET player_id = $3::text WHERE r.tenant_id = $1 AND r.player_id = $2 AND NOT EXISTS (
+    SELECT FROM referrals AS o WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.campaign_id = r.campaign_id);
+
 -- name: lock_play_counts
 -- Locks both players' play counts of the guest's games, $4, by key. Creates missing rows of the player, so that no play
 -- can insert one meanwhile; plays lock these rows in the same order.

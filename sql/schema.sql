@@ -1257,6 +1257,66 @@ CREATE TABLE quest_events (
 );
 CREATE INDEX quest_events_player ON quest_events (tenant_id, player_id, quest_id, reported_at);
 
+-- period: 'once', a local day '2026-11-21', an ISO week '2026-W47', or 'referral-3' for the third that a player was paid.
+-- event_id: id of the completion event, which stays the same if the player is merged into another.
+CREATE TABLE quest_completions (
+    tenant_id       text COLLATE "C" NOT NULL,
+    quest_id        ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    period          text        NOT NULL,
+    turns           integer     NOT NULL,
+    balance_after   bigint      NOT NULL,
+    event_id        ident       NOT NULL,
+    idempotency_key text,
+    request_hash    bytea,
+    completed_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, quest_id, player_id, period)
+);
+CREATE INDEX quest_completions_time ON quest_completions (tenant_id, completed_at);
+CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, quest_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- The code in the links that a player shares for a campaign. A merged guest's code stays valid for its player.
+CREATE TABLE referral_codes (
+    tenant_id   text COLLATE "C" NOT NULL,
+    campaign_id ident NOT NULL,
+    code        ident NOT NULL,
+    player_id   ident NOT NULL,
+    PRIMARY KEY (tenant_id, campaign_id, code)
+);
+CREATE UNIQUE INDEX referral_codes_player ON referral_codes (tenant_id, player_id, campaign_id);
+
+-- Players who came to a campaign by the code of an inviter. outcome: 'open' until it is decided; 'paid', or why it is not:
+-- the player is the inviter ('own'), had played before ('played'), or has a contact that was paid for ('contact'), or
+-- the inviter has reached the quest's count ('limit').
+CREATE TABLE referrals (
+    tenant_id   text COLLATE "C" NOT NULL,
+    player_id   ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    inviter_id  ident       NOT NULL,
+    accepted_at timestamptz NOT NULL DEFAULT now(),
+    outcome     text        NOT NULL DEFAULT 'open' CHECK (outcome IN ('open', 'paid', 'own', 'played', 'contact', 'limit')),
+    decided_at  timestamptz,
+    PRIMARY KEY (tenant_id, player_id, campaign_id)
+);
+CREATE INDEX referrals_open ON referrals (tenant_id, accepted_at) WHERE outcome = 'open';
+
+-- Keyed hashes of the canonical contacts that a campaign has paid a referral for. Kept after an erasure, so that a new
+-- account of the same person is not paid for again.
+CREATE TABLE referral_contacts (
+    tenant_id    text COLLATE "C" NOT NULL,
+    campaign_id  ident NOT NULL,
+    contact_hash bytea NOT NULL,
+    PRIMARY KEY (tenant_id, campaign_id, contact_hash)
+);
+
+-- The quest that pays for referrals in a campaign: the oldest active one.
+CREATE FUNCTION referral_quest(tenant text, campaign text) RETURNS ident LANGUAGE sql STABLE RETURN (
+    SELECT min(q.quest_id) FROM quests AS q
+    WHERE q.tenant_id = tenant AND q.campaign_id = campaign AND q.status = 'active'
+      AND q.condition ->> 'kind' = 'referrals'
+);
+
 -- Whether the game that a quest's condition names belongs to the campaign; true if it names none.
 CREATE FUNCTION has_game_of_condition(tenant text, campaign text, condition jsonb) RETURNS boolean LANGUAGE sql STABLE
 RETURN coalesce(condition ->> 'game_id', '') = '' OR EXISTS (
@@ -1264,13 +1324,15 @@ RETURN coalesce(condition ->> 'game_id', '') = '' OR EXISTS (
     WHERE g.tenant_id = tenant AND g.game_id = condition ->> 'game_id' AND g.campaign_id = campaign);
 
 -- A player's progress on a quest's condition since a time (NULL: ever): plays of the campaign's games or of one game,
--- prizes won by them, points credited for them, local days with a login, or events reported for the quest. A merged
--- guest's wins and points count without the surplus.
+-- prizes won by them, points credited for them, local days with a login, events reported for the quest, or referrals that
+-- were paid. A merged guest's wins and points count without the surplus.
 CREATE FUNCTION quest_progress(
     tenant text, player text, quest text, campaign text, condition jsonb, since timestamptz)
 RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'event' THEN (
     SELECT count(*) FROM quest_events AS e
     WHERE e.tenant_id = tenant AND e.player_id = player AND e.quest_id = quest AND (since IS NULL OR e.reported_at >= since)
+) WHEN condition ->> 'kind' = 'referrals' THEN (
+    SELECT count(*) FROM quest_completions AS d WHERE d.tenant_id = tenant AND d.quest_id = quest AND d.player_id = player
 ) WHEN condition ->> 'kind' = 'logins' THEN (
     SELECT count(DISTINCT (q.quarter AT TIME ZONE c.timezone)::date)
     FROM campaigns AS c
@@ -1289,25 +1351,6 @@ RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'even
         WHERE g.tenant_id = tenant AND g.campaign_id = campaign
           AND coalesce(condition ->> 'game_id', '') IN ('', g.game_id)))
 ) END;
-
--- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'. event_id: id of the completion event, which
--- stays the same if the player is merged into another.
-CREATE TABLE quest_completions (
-    tenant_id       text COLLATE "C" NOT NULL,
-    quest_id        ident       NOT NULL,
-    player_id       ident       NOT NULL,
-    period          text        NOT NULL,
-    turns           integer     NOT NULL,
-    balance_after   bigint      NOT NULL,
-    event_id        ident       NOT NULL,
-    idempotency_key text,
-    request_hash    bytea,
-    completed_at    timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, quest_id, player_id, period)
-);
-CREATE INDEX quest_completions_time ON quest_completions (tenant_id, completed_at);
-CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, quest_id, idempotency_key)
-    WHERE idempotency_key IS NOT NULL;
 
 -- ---------------------------------------------------------------- packs of codes
 

@@ -302,7 +302,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Render": {
         "reward_handler": "Lets a page choose a display for a type it does not know.",
         "scope_key": "The scope of the player's balances in this game, for `GET /wallet?scope_key=`.",
-        "offers": "What the campaign offers its players: quests, leaderboards, codes, draws.",
+        "offers": "What the campaign offers its players: quests, referrals, leaderboards, codes, draws.",
         "reason": "NOT_STARTED, PAUSED or ENDED: the game cannot be played now. SOLD_OUT: no prize is left. Otherwise empty.",
         "starts_at": "When the game starts: with its campaign or later; 0: no start date. `timezone` is the zone to show it in.",
         "ends_at": "When the game ends: with its campaign or earlier; 0: never.",
@@ -648,7 +648,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "QuestCondition": {
         "kind": "The counted quantity.",
-        "count": "The count that completes the quest."
+        "count": "The count that completes the quest. Of referrals at most so many are paid, by default 10."
     },
     "Quest": {
         "type": "The repeat period of the quest.",
@@ -681,6 +681,12 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "TurnBalance": {
         "completed_quests": "The campaign's quests that are completed for this period."
+    },
+    "ReferralCodeReply": {
+        "code": "For links to the campaign: `?invite=CODE`. It reveals nothing about the player."
+    },
+    "AcceptReferralRequest": {
+        "code": "The code of the link that the player came by."
     },
     "Contact": {
         "type": "Phone or e-mail.",
@@ -966,7 +972,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "counts": "Figures about the player."
     },
     "QuestCompletion": {
-        "period": "The day, the week or `once`: each can be completed once.",
+        "period": "The day, the week, `once`, or the number of a referral: each can be completed once.",
         "id": "An id that is unique only within this list."
     },
     "GrantTurnsRequest": {

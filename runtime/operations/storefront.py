@@ -34,6 +34,8 @@ _PACKS: Final = sql.load("packs")
 COVER: Final = ("theme", "background", "picture")
 """The parts of a game's ui that a page of several games shows."""
 
+_OFFERS: Final = ("quests", "referrals", "leaderboards", "codes", "draws")
+
 SHOWN_MAX: Final = 200
 """The most games, quests and boards, each, of one public campaign."""
 
@@ -46,7 +48,7 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
         raise unknown("game", request.id)
     render = (await _render(engine, tenant_id, [row], row))[0]
     render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
-    render.offers = [name for name in ("quests", "leaderboards", "codes", "draws") if row[f"has_{name}"]]
+    render.offers = [name for name in _OFFERS if row[f"has_{name}"]]
     return m.RenderReply(render=render)
 
 
@@ -63,13 +65,14 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     games = await _render(engine, tenant_id, rows, {**campaign, "campaign_status": campaign["status"]})
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
+    invites = any((quest["condition"] or {}).get("kind") == "referrals" for quest in quests)
     codes = await engine.database.fetchval(_PACKS["any_active"], tenant_id, request.id)
     draws = await public_draws(engine, tenant_id, request.id, SHOWN_MAX)
     for game, row in zip(games, rows, strict=True):
         game.ui = _cover(game.ui or {})
         game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
         ranked = any(board["game_id"] in ("", game.id) for board in boards)
-        offered = {"quests": quests, "leaderboards": ranked, "codes": codes, "draws": draws}
+        offered = {"quests": quests, "referrals": invites, "leaderboards": ranked, "codes": codes, "draws": draws}
         game.offers = [name for name, there in offered.items() if there]
     dates = _dates(campaign)
     sold_out = _all_sold_out(games)

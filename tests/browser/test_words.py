@@ -245,23 +245,36 @@ async def frame(visit: Visit, selector: str) -> str:
     return " ".join((await visit.page.inner_text(f".frame {selector}")).split())
 
 
-async def test_texts_are_shown_around_the_game_and_after_the_result(fair: World, visit: Visit) -> None:
+async def test_texts_are_shown_around_the_game_and_after_the_result(
+    fair: World, visit: Visit, browser: Browser
+) -> None:
     game_id = await losing(fair, TEXTS, AFTER)
     page = visit.page
+    campaign_id = (await fair.stack.admin("GET", f"/admin/games/{game_id}")).data["campaign_id"]
+    quest = {"campaign_id": campaign_id, "name": "Invite", "status": "active", "condition": {"kind": "referrals"}}
+    assert (await fair.stack.admin("POST", "/admin/quests", quest)).code == "OK"
     await visit.open(game_id)
     assert await frame(visit, "h1") == "Spring fair"
     assert await page.inner_text(".lead strong") == "win"
     assert await page.get_attribute(".lead a", "href") == "https://brand.example"
     await page.click(".how summary")
     assert await frame(visit, ".how ol") == "Press the button. Wait."
-    await visit.play()
+    async with page.expect_response("**/referral-code"):
+        await visit.play()
     assert "Not this time: here is 10 % off." in await visit.result()
     assert await frame(visit, ".card .quiet") == "Thank you for playing."
     assert await page.get_attribute(".next a", "href") == AFTER["url"]
     assert await page.inner_text(".next a") == "To the shop"
     await page.evaluate("navigator.share = async (shared) => { window.shared = shared; }")
     await page.click(".next button")
-    assert await page.evaluate("window.shared.url === location.href")
+    link = await page.evaluate("window.shared.url")
+    assert re.search(r"[?&]invite=\w{10}$", link)
+    async with visiting(browser, fair.stack, **STILL) as friend:
+        await friend.page.goto(link)
+        await friend.ready()
+        await friend.play()
+        invited = "SELECT count(*) FROM referrals WHERE campaign_id = $1"
+        assert await fair.database.fetchval(invited, campaign_id) == 1, "before the play"
     assert await violations(page) == []
     assert await page.get_attribute("footer a", "href") is not None, "the hosted page has the legal links"
 

@@ -33,6 +33,7 @@ TOKENS: Final = {
     "players.status": "active suspended",
     "contacts.type": "phone email",
     "revocations.kind": "login player sign_in staff token",
+    "referrals.outcome": "open paid own played contact limit",
     "ledger_entries.reason": "play_reward milestone_spend quest_reward adjustment reversal code",
     "turn_entries.reason": "quest play adjustment merge prize reversal code",
     "rewards.status": "won claimed fulfilling fulfilled expired revoked failed",

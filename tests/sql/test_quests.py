@@ -55,14 +55,10 @@ async def test_completion_grants_turns_and_notes_them(connection: asyncpg.Connec
     assert await connection.fetchval("SELECT count(*) FROM quest_completions") == 2
 
 
-async def test_completion_without_turns_moves_nothing(connection: asyncpg.Connection) -> None:
-    assert (await complete(connection, quest="quest_free", turns=0))["balance_after"] == 0
-    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 0
-
-
-async def test_completion_makes_a_row_of_a_new_player(connection: asyncpg.Connection) -> None:
-    assert await complete(connection, player="new") is not None
+async def test_completion_without_turns_makes_only_the_row_of_a_new_player(connection: asyncpg.Connection) -> None:
+    assert (await complete(connection, quest="quest_free", turns=0, player="new"))["balance_after"] == 0
     assert await connection.fetchval("SELECT count(*) FROM players WHERE player_id = 'new'") == 1
+    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 0
 
 
 @pytest.mark.parametrize("key", [None, "key"])

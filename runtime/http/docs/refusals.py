@@ -33,7 +33,10 @@ _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
 _NAMED_IN_BODIES: Final = frozenset(
-    {"challenge", "code", "contact", "delivery", "entry", "log", "milestone", "player", "stamp", "tenant", "tile"}
+    {
+        *("challenge", "code", "contact", "delivery", "entry", "log", "milestone", "player", "referral", "stamp"),
+        *("tenant", "tile"),
+    }
 )
 """Kinds that no path names, but that a request may still fail to find."""
 
@@ -139,6 +142,11 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward has already been claimed"),
     "ALREADY_COMPLETED": Refusal(Status.ALREADY_EXISTS, "the quest has already been completed in this period"),
     "CONDITION_NOT_MET": Refusal(_NOT_NOW, "the player has not met the quest's condition"),
+    "REFERRAL_REFUSED": Refusal(
+        _NOT_NOW,
+        "the code cannot invite the player; `why` is OWN, PLAYED (in the campaign before) or INVITED (by another)",
+        {"why": "PLAYED"},
+    ),
     "QUEST_CLOSED": Refusal(_NOT_NOW, "the quest is not open"),
     "NO_CONTACT": Refusal(_NOT_NOW, "the player has no verified contact that LOGIN_SENDER reaches"),
     "OUT_OF_STOCK": Refusal(_NOT_NOW, "the prize is out of stock"),

@@ -72,6 +72,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "ALREADY_GRANTED": "Show the milestone as granted. Nothing was spent.",
     "ALREADY_CLAIMED": "Show the reward as claimed: `GET /rewards/me`.",
     "ALREADY_COMPLETED": "Show the quest as completed until the next period begins.",
+    "REFERRAL_REFUSED": "Let the player play on; the invitation does not count.",
     "CONDITION_NOT_MET": "Show the player's progress: `GET /players/me/quests`.",
     "QUEST_CLOSED": "Staff: set the quest's status to active, or change its dates.",
     "NO_CONTACT": "Show the code (`POST /admin/rewards/{id}/reveal-code`) and pass it on in another way.",

@@ -42,7 +42,10 @@ EVERY_SECONDS: Final = 3_600.0
 BATCH: Final = 500
 """Players that one statement checks."""
 
-_STEPS: Final = ("profiles", "guesses", "challenges", "contacts", "lock_logins", "login_quarters", "code_guesses")
+_STEPS: Final = (
+    *("profiles", "guesses", "challenges", "contacts", "lock_logins", "login_quarters", "code_guesses"),
+    "referral_codes",
+)
 _OF_PLAYS: Final = ("grants", "completions", "quest_events", "redemptions", "entries", "entry_contacts", "entry_keys")
 _OF_REWARDS: Final = ("rewards", "answers", "tasks")
 """In the lock order of sql/locks.py."""

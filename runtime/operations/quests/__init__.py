@@ -8,6 +8,7 @@ from runtime.operations import samples
 from runtime.operations.quests.completion import complete_quest, list_quest_progress, list_turns
 from runtime.operations.quests.events import ROWS as EVENTS
 from runtime.operations.quests.quest_admin import create_quest, delete_quest, get_quest, list_quests, update_quest
+from runtime.operations.quests.referrals import ROWS as REFERRALS
 from runtime.operations.row import DESIGNERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 
 ROWS: Final = (
@@ -110,4 +111,5 @@ ROWS: Final = (
     Operation("ListTurns", "GET /players/me/turns", run=list_turns, consumer=Consumer(Access.PLAYER)),
     Operation("ListQuestProgress", "GET /players/me/quests", run=list_quest_progress, consumer=Consumer(Access.PLAYER)),
     *EVENTS,
+    *REFERRALS,
 )

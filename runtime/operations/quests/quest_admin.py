@@ -34,6 +34,9 @@ SETTABLE: Final = frozenset(
 TURNS_MAX: Final = 1_000_000
 COUNT_MAX: Final = 1_000_000_000
 DAYS_MAX: Final = 3_660
+REFERRALS: Final = 10
+"""How many referrals are paid to a player, where the quest does not say it."""
+REFERRALS_MAX: Final = 1_000
 
 
 # -- management ------------------------------------------------------------------------------
@@ -154,6 +157,8 @@ async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
 def problems(quest: m.Quest) -> list[tuple[str, str]]:
     """(field, description) of each problem of a quest. References are not checked."""
+    if (given := quest.condition) is not None and given.kind is m.QuestConditionKind.REFERRALS:
+        given.count = given.count or REFERRALS
     checks = Checks()
     checks.required("name", quest.name)
     checks.required("campaign_id", quest.campaign_id)
@@ -174,6 +179,10 @@ def _check_condition_itself(checks: Checks, quest: m.Quest, condition: m.QuestCo
             checks.problem("condition.kind", "must not be LOGINS for a daily quest, since it counts days")
         if condition.game_id:
             checks.problem("condition.game_id", "must be empty: logins do not belong to a game")
+    if condition.kind is m.QuestConditionKind.REFERRALS:
+        most = REFERRALS_MAX
+        if quest.type not in (m.QuestType.ONE_TIME, m.QuestType.UNSPECIFIED):
+            checks.problem("type", "must be ONE_TIME for a quest that pays for referrals: it pays once for each")
     if condition.kind is m.QuestConditionKind.EVENT and condition.game_id:
         checks.problem("condition.game_id", "must be empty: events do not belong to a game")
     checks.between("condition.count", condition.count, 1, most)

@@ -2,6 +2,7 @@
 // pages. Loaded only where a game has them.
 
 import { h, safe, text, wear } from "./dom.js";
+import { codeOf, linkWith, share } from "./invite.js";
 import { WORDS } from "./page_words.js";
 import { prose } from "./prose.js";
 
@@ -41,7 +42,7 @@ export class Page {
    * @param {import("./api.js").Api} api
    * @param {string} locale
    */
-  constructor({ ui, campaign_id }, api, locale) {
+  constructor({ ui, campaign_id, offers }, api, locale) {
     this.texts = ui.page.texts ?? {};
     this.after = ui.page.after ?? {};
     this.states = ui.page.states ?? {};
@@ -49,6 +50,7 @@ export class Page {
     this.api = api;
     this.locale = locale;
     this.campaign = campaign_id;
+    this.invites = Boolean(offers?.includes("referrals"));
     /** @type {Record<string, string>} */
     this.words = WORDS[locale.split("-")[0]] ?? WORDS[FALLBACK];
     this.title = this.#text("title");
@@ -120,19 +122,16 @@ export class Page {
     return this.#text(won ? "win" : "lose") !== "";
   }
 
-  /** Shares the page; where the browser cannot, copies its address. @param {(said: string) => void} say */
+  /** Shares the page, with the player's code where the campaign pays for referrals. @param {(said: string) => void} say */
   #share(say) {
     const button = h("button", { class: "small", type: "button", onclick: () => void shared() }, this.words.share);
+    let code = "";
+    // Asked before: the browser shares only at once after the press.
+    if (this.invites) void codeOf(this.api, this.campaign).then((own) => (code = own));
     const shared = async () => {
-      const { href } = location;
-      try {
-        if (navigator.share) return await navigator.share({ title: this.title || document.title, url: href });
-        await navigator.clipboard.writeText(href);
-        button.textContent = this.words.copied;
-        say(this.words.copied);
-      } catch {
-        // The player closed the dialog, or the browser allows neither.
-      }
+      if (!(await share(this.title || document.title, linkWith(code)))) return;
+      button.textContent = this.words.copied;
+      say(this.words.copied);
     };
     return button;
   }

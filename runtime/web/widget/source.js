@@ -14,6 +14,7 @@ export function source() {
   const found = SOURCE.map((name) => [name, [...(query.get(name) ?? "").replace(UNSEEN, "")].slice(0, SOURCE_MAX).join("").trim()]);
   // Only the host: a path or query may be personal. A link from the site itself is no source.
   const host = /^https?:\/\/([\w.-]+)/.exec(document.referrer)?.[1];
+  if (query.has("invite") && !found[0][1]) found[0][1] = "referral";
   const parts = [...found, ["referrer", host === location.hostname ? "" : host]].filter(([, one]) => one);
   return parts.length ? Object.fromEntries(parts) : undefined;
 }

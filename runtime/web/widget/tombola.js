@@ -243,6 +243,8 @@ export class TombolaGame extends HTMLElement {
         let payload = {};
         if (!round.resumes) {
           const session = await round.begin();
+          // Before the play: an invitation counts only for new players.
+          if (location.search.includes("invite=")) await loadModule("./invite.js").then((file) => file.accept(round), () => {});
           game.rest?.();
           payload = (await game.take?.(session)) ?? {};
         }

@@ -283,14 +283,6 @@ async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None
     assert await quest.count_stored() == 0
 
 
-async def test_events_are_deleted_with_their_quest(world: World) -> None:
-    quest = await taking(world)
-    await quest.tell()
-    assert (await world.stack.admin("DELETE", f"/admin/quests/{quest.id}")).data["archived"] is False
-    assert await quest.count_stored() == 0
-    assert refused(await quest.tell("e2"))
-
-
 async def test_docs_example_sends_an_event(world: World) -> None:
     quest = await taking(world)
     page = (Path(__file__).parents[3] / "docs/how-to/listen-to-events.md").read_text()

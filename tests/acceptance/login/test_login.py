@@ -86,13 +86,10 @@ async def test_expired_code_is_refused(stack: Stack, phone: Phone) -> None:
     assert (answer.http, answer.reason) == (401, "CODE_EXPIRED")
 
 
-async def test_verify_of_an_unknown_challenge_is_refused(stack: Stack) -> None:
+async def test_verify_of_an_unknown_or_another_tenants_challenge_is_refused(stack: Stack, phone: Phone) -> None:
     for challenge_id in ("chal_none", "chal_" + "0" * 32, "x" * 5000, "{}\r\n*"):
         answer = await verify(stack, challenge_id, "123456")
         assert (answer.http, answer.reason) == (404, "UNKNOWN_CHALLENGE"), challenge_id
-
-
-async def test_verify_of_another_tenants_challenge_is_refused(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     answer = await verify(stack, challenge_id, phone.code(), headers={"X-Tenant-Id": "tenant_other"})
     assert answer.reason == "UNKNOWN_CHALLENGE"

@@ -21,8 +21,19 @@ OWN = {"ClaimReward", "GetPlayReceipt", "GetRevision"}
 
 def test_public_operations_by_id_are_all_tried_here() -> None:
     assert {row.name for row in DOORS} - OWN == {
-        *("CompleteQuest", "GetDraw", "GetEligibility", "GetEntry", "GetPublicCampaign", "ListHistory"),
-        *("ListMilestones", "ListRankings", "Play", "RecordView", "Redeem", "RenderGame", "Start", "SubmitEntry"),
+        *("AcceptReferral", "CompleteQuest", "CreateReferralCode", "GetDraw", "GetEligibility", "GetEntry"),
+        *(
+            "GetPublicCampaign",
+            "ListHistory",
+            "ListMilestones",
+            "ListRankings",
+            "Play",
+            "RecordView",
+            "Redeem",
+            "RenderGame",
+            "Start",
+            "SubmitEntry",
+        ),
     }
 
 

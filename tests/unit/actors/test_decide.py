@@ -199,10 +199,12 @@ def test_points_go_to_the_wallet_and_a_rungs_leave_a_reward(winner: Winner, refe
     assert (counted.player_id, counted.quantity, counted.cap) == ("ann", 2, 3) and not changes.stock
 
 
-def test_points_of_no_value_move_no_balance() -> None:
+def test_points_of_no_value_and_items_make_no_balance_or_event() -> None:
     effects = Effects.on(ann())
     effects.give(replace(POINTS, value=0.0), 1, BY_PLAY)
     assert effects.credits == () and effects.player.balances == {}
+    decided = play(state_of(snapshot=game(COINS, prizes={})), play_of())
+    assert [event.type for event in decided.events] == ["play_completed"]
 
 
 def test_turns_that_are_won_follow_the_turn_that_is_spent() -> None:
@@ -346,11 +348,6 @@ def test_play_tells_of_itself_and_then_of_each_prize_under_the_next_number() -> 
     rewards = [reward.reward_id for win in decided.effects.wins for reward in win.rewards]
     assert [it.data.reward_id for it in won] == rewards and all(it.data.play_id == row.play_id for it in won)
     assert won[0].data.value == 2.0
-
-
-def test_item_is_told_of_in_no_event_of_its_own() -> None:
-    decided = play(state_of(snapshot=game(COINS, prizes={})), play_of())
-    assert [event.type for event in decided.events] == ["play_completed"]
 
 
 def test_event_is_the_games_in_the_trace_of_its_request() -> None:

@@ -47,11 +47,8 @@ def test_options_are_read_also_where_they_are_known() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_generated_document_of_events_is_that_of_their_structs() -> None:
+def test_generated_events_and_commands_are_those_of_the_code() -> None:
     assert ASYNCAPI.read_text() == asyncapi.text(), "run `python -m ops.generate`"
-
-
-def test_generated_commands_are_those_of_the_rows() -> None:
     assert COMMANDS.read_text() == commands.text(), "run `python -m ops.generate`"
 
 
@@ -79,13 +76,10 @@ def test_attributes_are_all_documented_and_declared() -> None:
     assert found(r'^  "?([\w-]+)"?\??:', declared) == names
 
 
-def test_events_are_all_documented_and_declared() -> None:
+def test_events_and_methods_are_all_documented_and_declared() -> None:
     actual = found(r"^\| `tombola:(\w+)` \|", DOCS)
     assert found(r'^  "tombola:(\w+)":', DECLARED) == actual
     assert found(r'tell\("(\w+)"', *SOURCES.values()) <= actual
-
-
-def test_methods_are_all_documented_and_declared() -> None:
     methods = found(r"^  (?:async )?(\w+)\(.*\) \{$", ELEMENT) - {"constructor"}
     methods = {name for name in methods if not name.endswith("Callback")}
     assert methods == found(r"^  (\w+)\(\): Promise", DECLARED)

@@ -47,11 +47,8 @@ def test_vague_words_stay_within_their_maximum(group: str) -> None:
     assert len(found) <= maximum, "\n".join([f"{len(found)} > {maximum}; see tests/vocabulary.toml:", *found])
 
 
-def test_absent_pages_are_not_cited() -> None:
+def test_repository_cites_no_absent_page_and_its_tests_pass_the_lint() -> None:
     assert places(ABSENT) == []
-
-
-def test_repository_tests_pass_the_lint() -> None:
     assert list(map(str, lint.lint(lint.sources()))) == []
 
 

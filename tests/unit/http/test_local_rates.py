@@ -129,11 +129,8 @@ def test_ipv6_counts_at_two_widths(remote: str, expected: tuple[str, str]) -> No
     assert client_of(request(remote)) == peer_client(remote) == expected
 
 
-def test_trusted_proxy_s_connections_count_for_nobody() -> None:
+def test_client_is_worked_out_once_and_a_trusted_proxy_is_none() -> None:
     assert peer_client("10.0.0.1", PROXIES) == ("", "")
-
-
-def test_client_is_worked_out_once_for_each_request() -> None:
     sent = request("10.0.0.1", "198.51.100.1")
     recorded = record_client(sent, PROXIES)
     assert client_of(sent) is recorded  # Without proxies it would be 10.0.0.1's.

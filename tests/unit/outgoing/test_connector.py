@@ -122,15 +122,14 @@ def test_url_that_is_none_is_refused(url: str) -> None:
     assert check_url(url)
 
 
-async def test_answer_is_read(receiver: Receiver, connector: Connector) -> None:
+async def test_answer_is_read_with_its_retry_time_up_to_its_maximum(receiver: Receiver, connector: Connector) -> None:
     url = await receiver.serve(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nno")
     assert await connector.post(url, b"{}", {}) == (429, 7.0, b"no")
-
-
-async def test_date_to_retry_after_is_read_by_the_answers_own_clock(receiver: Receiver, connector: Connector) -> None:
     dates = b"Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nRetry-After: Wed, 21 Oct 2015 07:29:30 GMT\r\n"
     url = await receiver.serve(b"HTTP/1.1 503 No\r\n" + dates + b"Content-Length: 0\r\n\r\n")
     assert (await connector.post(url, b"{}", {})).retry_after_seconds == 90.0
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
+    assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
 
 
 @pytest.mark.parametrize(
@@ -214,11 +213,6 @@ async def test_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver
     assert await connector.post(url, b"{}", {}) == (200, 0.0, start)
     async with asyncio.timeout(HANG_SECONDS):
         await receiver.hung_up.wait()
-
-
-async def test_answer_is_read_up_to_its_maximum(receiver: Receiver, connector: Connector) -> None:
-    url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
-    assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
 
 
 async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiver, connector: Connector) -> None:

@@ -32,12 +32,9 @@ def problems_of(environ: Mapping[str, str], *roles: str) -> dict[str, str]:
     return caught.value.problems
 
 
-def test_empty_environment_gives_the_defaults() -> None:
+def test_empty_environment_and_variable_give_the_defaults() -> None:
     assert repr(Settings.from_env({})) == repr(Settings())
     assert Settings().database_pool_size == 10
-
-
-def test_empty_variable_counts_as_unset() -> None:
     assert Settings.from_env({"RATE_IP_BURST": " "}).rate_ip_burst == 400
 
 
@@ -110,10 +107,12 @@ def test_databases_are_named_and_an_error_names_the_entry() -> None:
     assert MARKER not in str(refused.value)
 
 
-def test_networks_are_parsed() -> None:
+def test_networks_and_the_callback_address_are_read() -> None:
     settings = Settings.from_env({"OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128"})
     assert ipaddress.ip_address("127.0.0.1") in settings.outbound_allow_cidrs[0]
     assert settings.outbound_allow_cidrs[1] == ipaddress.ip_network("::1/128")
+    assert Settings(admin_port=9).callback_url == "http://127.0.0.1:9"
+    assert Settings(callback_base_url="https://a.example").callback_url == "https://a.example"
 
 
 @pytest.mark.parametrize(
@@ -208,11 +207,6 @@ def test_secret_signs_both_kinds_of_token_only_in_development() -> None:
     alone = Settings.from_env({"JWT_SECRET": MARKER})
     assert (alone.jwt_secrets, alone.jwt_staff_secrets) == ((MARKER,), ())
     assert Settings.from_env({"JWT_SECRET": MARKER, "DEVELOPMENT": "on"}).jwt_staff_secrets == (MARKER,)
-
-
-def test_callbacks_come_back_to_the_admin_edge_unless_told_otherwise() -> None:
-    assert Settings(admin_port=9).callback_url == "http://127.0.0.1:9"
-    assert Settings(callback_base_url="https://a.example").callback_url == "https://a.example"
 
 
 def test_table_describes_every_setting() -> None:

@@ -205,8 +205,11 @@ def test_config_fits_its_schema_exactly_if_the_handler_accepts_it(name: str) -> 
         assert not check.is_valid(wrong)
 
 
-def test_unknown_handler_has_no_schema() -> None:
+def test_plugin_config_of_its_own_type_has_an_object_schema(plugin: ModuleType) -> None:
     assert schemas.schema_of("none_such") is None
+    plugin.Config = object()  # type: ignore[attr-defined]
+    schema = schemas.schema_of("double_or_nothing")
+    assert schema is not None and schema["type"] == "object" and "properties" not in schema
 
 
 def test_plugin_handler_has_a_schema_and_is_listed_in_openapi(plugin: ModuleType) -> None:
@@ -220,9 +223,3 @@ def test_plugin_handler_has_a_schema_and_is_listed_in_openapi(plugin: ModuleType
         "ScoreToTierConfig",
     ]
     assert taken["ProbabilityConfig"]["properties"]["prizes"]["items"]["$ref"].endswith("/ProbabilityPrizeChance")
-
-
-def test_plugin_config_of_its_own_type_has_an_object_schema(plugin: ModuleType) -> None:
-    plugin.Config = object()  # type: ignore[attr-defined]
-    schema = schemas.schema_of("double_or_nothing")
-    assert schema is not None and schema["type"] == "object" and "properties" not in schema

@@ -38,19 +38,13 @@ def test_even_release_frees_each_unit_in_the_middle_of_its_share() -> None:
     assert [free_at(terms, text) for text in times] == [0, 0, 1, 2, 4]
 
 
-def test_hours_of_the_week_stop_the_release() -> None:
+def test_hours_of_the_week_stop_the_release_in_local_time() -> None:
     # From Friday to Monday: 8 open hours on each.
     terms = span("EVEN", 16, "2026-03-06T00:00", "2026-03-10T00:00", hours=WORK)
     times = ("2026-03-06T09:30", "2026-03-06T17:00", "2026-03-08T12:00", "2026-03-09T09:29", "2026-03-09T17:00")
     assert [free_at(terms, text) for text in times] == [1, 8, 8, 8, 16]
-
-
-def test_hours_follow_a_change_to_daylight_saving_time() -> None:
     terms = span("EVEN", 2, "2026-03-28T12:00", "2026-03-30T00:00", hours=[[[6, 7], 12, 13]])
     assert [free_at(terms, text) for text in ("2026-03-28T12:30", "2026-03-29T12:29", "2026-03-29T12:30")] == [1, 1, 2]
-
-
-def test_overlapping_hours_count_once() -> None:
     terms = span("EVEN", 2, "2026-03-02T00:00", "2026-03-03T00:00", hours=[[[1], 8, 10], [[1], 9, 12], [[1], 9, 10]])
     assert release.OpenTime(terms).total == 4 * 3600
 

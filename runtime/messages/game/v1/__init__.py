@@ -5,6 +5,8 @@
 
 __all__ = (
     "AboutPlayerRequest",
+    "AcceptReferralReply",
+    "AcceptReferralRequest",
     "AddEntryRequest",
     "AdjustBalanceRequest",
     "AdjustScoreRequest",
@@ -342,6 +344,8 @@ __all__ = (
     "Redemption",
     "RedemptionMode",
     "RedemptionReply",
+    "ReferralCodeReply",
+    "ReferralCodeRequest",
     "ReleaseHours",
     "ReleaseTime",
     "Render",
@@ -1537,6 +1541,11 @@ class QuestConditionKind(betterproto2.Enum):
     Events from the tenant's systems, signed with the quest's secret.
     """
 
+    REFERRALS = 6
+    """
+    Players who came by the player's link and played. The quest pays by itself, once for each.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -1546,6 +1555,7 @@ class QuestConditionKind(betterproto2.Enum):
             3: "QUEST_CONDITION_KIND_POINTS",
             4: "QUEST_CONDITION_KIND_LOGINS",
             5: "QUEST_CONDITION_KIND_EVENT",
+            6: "QUEST_CONDITION_KIND_REFERRALS",
         }
 
     @classmethod
@@ -1557,6 +1567,7 @@ class QuestConditionKind(betterproto2.Enum):
             "QUEST_CONDITION_KIND_POINTS": 3,
             "QUEST_CONDITION_KIND_LOGINS": 4,
             "QUEST_CONDITION_KIND_EVENT": 5,
+            "QUEST_CONDITION_KIND_REFERRALS": 6,
         }
 
 
@@ -1932,6 +1943,31 @@ class AboutPlayerRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "AboutPlayerRequest", AboutPlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
+class AcceptReferralReply(betterproto2.Message):
+    pass
+
+
+default_message_pool.register_message("game.v1", "AcceptReferralReply", AcceptReferralReply)
+
+
+@dataclass(eq=False, repr=False)
+class AcceptReferralRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    code: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The code of the link that the player came by.
+    """
+
+
+default_message_pool.register_message("game.v1", "AcceptReferralRequest", AcceptReferralRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -8146,7 +8182,7 @@ class QuestCompletion(betterproto2.Message):
 
     period: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    The day, the week or `once`: each can be completed once.
+    The day, the week, `once`, or the number of a referral: each can be completed once.
     """
 
     turns: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
@@ -8167,7 +8203,8 @@ class QuestCondition(betterproto2.Message):
     """
     What a player must reach in the quest's period, after its start_date: a count of plays, of prizes won by plays or of
     points credited for plays, in one or all of the campaign's games; of local days with a sign-in or a continued one; or
-    of events from external systems. Without a kind, the player completes the quest on request.
+    of events from external systems. Without a kind, the player completes the quest on request. Of referrals, `count` is how
+    many are paid to a player.
     """
 
     kind: "QuestConditionKind" = betterproto2.field(
@@ -8179,7 +8216,7 @@ class QuestCondition(betterproto2.Message):
 
     count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    The count that completes the quest.
+    The count that completes the quest. Of referrals at most so many are paid, by default 10.
     """
 
     game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -8741,6 +8778,29 @@ default_message_pool.register_message("game.v1", "RedemptionReply", RedemptionRe
 
 
 @dataclass(eq=False, repr=False)
+class ReferralCodeReply(betterproto2.Message):
+    code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    For links to the campaign: `?invite=CODE`. It reveals nothing about the player.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReferralCodeReply", ReferralCodeReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReferralCodeRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ReferralCodeRequest", ReferralCodeRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ReleaseHours(betterproto2.Message):
     weekdays: "list[int]" = betterproto2.field(1, betterproto2.TYPE_INT32, repeated=True)
     """
@@ -8818,7 +8878,7 @@ class Render(betterproto2.Message):
 
     offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What the campaign offers its players: quests, leaderboards, codes, draws.
+    What the campaign offers its players: quests, referrals, leaderboards, codes, draws.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)

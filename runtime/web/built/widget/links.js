@@ -1,1 +1,1 @@
-var o=document.querySelectorAll("a[href^='/p/']"),s=[...new URLSearchParams(location.search)].filter(([e])=>e.startsWith("utm_"));for(let e of s.length?o:[]){let r=new URL(e.href);for(let[t,n]of s)r.searchParams.set(t,n);e.href=r.href}
+var o=document.querySelectorAll("a[href^='/p/']"),t=[...new URLSearchParams(location.search)].filter(([e])=>e.startsWith("utm_")||e==="invite");for(let e of t.length?o:[]){let r=new URL(e.href);for(let[s,n]of t)r.searchParams.set(s,n);e.href=r.href}

@@ -17,7 +17,7 @@ import { Secret } from "./secret.js";
 
 const TYPES = ["one_time", "daily", "weekly"];
 
-const KINDS = ["self_declared", "plays", "wins", "points", "logins", "event"];
+const KINDS = ["self_declared", "plays", "wins", "points", "logins", "event", "referrals"];
 const OWN_WORD = { kind: KINDS[0], count: 0, game_id: "" };
 
 /** The schema of the quest form. */

@@ -66,7 +66,7 @@ export const words = {
   "field.wins": "Prizes won",
   "field.logins": "Days signed in",
   "field.event": "External events",
-  "quests.help_kind": "Counted within the quest's period (all time, day or week), starting at the quest's start. Points are credited points, not scores.",
+  "quests.help_kind": "Counted within the quest's period (all time, day or week), starting at the quest's start. Points are credited points, not scores. Referrals pay the turns for each invited player who plays, at most as often as the count.",
   "help.delta": "A negative number reduces the score.",
   "state.out_of_stock": "not awarded: out of stock",
   "state.cap_day": "not awarded: daily limit reached",

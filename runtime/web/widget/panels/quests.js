@@ -1,6 +1,8 @@
 // What earns turns, and how much is left to play.
 
 import { h } from "../dom.js";
+import { codeOf, linkWith, share } from "../invite.js";
+import { WORDS } from "../page_words.js";
 import { bar, blank, card, chip, doer, known, refusal, skeleton } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
@@ -57,11 +59,12 @@ function drawn(panel, quest, far) {
   const begins = Number(quest.start_date) * 1000 > Date.now();
   const label = words.t("complete");
   const again = far?.completed ? Number(far.available_at) : undefined;
+  const invites = String(quest.condition?.kind).endsWith("REFERRALS");
   // Anonymous players have no progress.
   const need = Number(quest.condition?.count ?? 0);
-  const have = far ? Number(far.have) : known(panel) ? need : 0;
+  const have = far ? Number(far.have) : known(panel) && !invites ? need : 0;
   const side =
-    again !== undefined ? chip(words.t("quest_completed"), "good") : have < need ? undefined : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
+    invites && !far?.completed ? sharing(panel) : again !== undefined ? chip(words.t("quest_completed"), "good") : have < need ? undefined : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => becomeGuest(panel), done });
   const earns = chip(words.t("turns_earned", { count: Number(quest.turns) }), "due");
   const element = card({
     look: { emoji: "⚡" },
@@ -87,8 +90,25 @@ function drawn(panel, quest, far) {
   }
 }
 
+/** Shares the page with the player's code; an anonymous player becomes a guest. @param {Panel} panel */
+function sharing(panel) {
+  const { api, words, render, say } = panel;
+  const texts = WORDS[words.locale.split("-")[0]] ?? WORDS.en;
+  const button = h("button", { class: "small strong", type: "button", "data-act": "share", onclick: () => void shared() }, texts.share);
+  const code = () => codeOf(api, render.campaign_id);
+  void code(); // Asked before: the browser shares only at once after the press.
+  return button;
+
+  async function shared() {
+    if (!known(panel)) await becomeGuest(panel).catch(() => {});
+    if (!(await share(document.title, linkWith(await code())))) return;
+    button.textContent = texts.copied;
+    say(texts.copied);
+  }
+}
+
 /** Turns belong to a player: an anonymous player becomes a guest. @param {Panel} panel */
-async function somebody(panel) {
+async function becomeGuest(panel) {
   if (known(panel)) return;
   await panel.round.begin();
   panel.round.rest();

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "من النقاط",
   needs_LOGINS: "من أيام تسجيل الدخول",
   needs_EVENT: "من الإجراءات المكتملة",
+  needs_REFERRALS: "من الأصدقاء",
   complete: "وضع علامة منجزة",
   quest_completed: "تم الإنجاز",
   quest_done: { zero: "لم تكسب أدوارًا", one: "كسبت دورًا واحدًا", two: "كسبت دورين", few: "كسبت {count} أدوار", many: "كسبت {count} دورًا", other: "كسبت {count} دور" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "Punkten",
   needs_LOGINS: "Tagen mit Anmeldung",
   needs_EVENT: "erledigten Aktionen",
+  needs_REFERRALS: "Freunden",
   complete: "Als erledigt markieren",
   quest_completed: "Erledigt",
   quest_done: { one: "{count} Versuch verdient", other: "{count} Versuche verdient" },

@@ -41,6 +41,7 @@ export default {
   needs_POINTS: "points",
   needs_LOGINS: "days signed in",
   needs_EVENT: "completed actions",
+  needs_REFERRALS: "friends",
   complete: "Mark as done",
   quest_completed: "Completed",
   quest_done: { one: "{count} turn earned", other: "{count} turns earned" },

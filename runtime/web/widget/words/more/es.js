@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "puntos",
   needs_LOGINS: "días con sesión iniciada",
   needs_EVENT: "acciones completadas",
+  needs_REFERRALS: "amigos",
   complete: "Marcar como hecha",
   quest_completed: "Completada",
   quest_done: { one: "{count} turno ganado", many: "{count} turnos ganados", other: "{count} turnos ganados" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "points",
   needs_LOGINS: "jours de connexion",
   needs_EVENT: "actions effectuées",
+  needs_REFERRALS: "amis",
   complete: "Marquer comme fait",
   quest_completed: "Terminée",
   quest_done: { one: "{count} tour gagné", many: "{count} tours gagnés", other: "{count} tours gagnés" },

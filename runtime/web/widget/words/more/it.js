@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "punti",
   needs_LOGINS: "giorni di accesso",
   needs_EVENT: "azioni completate",
+  needs_REFERRALS: "amici",
   complete: "Segna come fatta",
   quest_completed: "Completata",
   quest_done: { one: "{count} turno guadagnato", many: "{count} turni guadagnati", other: "{count} turni guadagnati" },

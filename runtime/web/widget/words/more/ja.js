@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "ポイント",
   needs_LOGINS: "ログインした日",
   needs_EVENT: "完了したアクション",
+  needs_REFERRALS: "友だち",
   complete: "完了にする",
   quest_completed: "達成済み",
   quest_done: { other: "{count}ターンを獲得しました" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "punten",
   needs_LOGINS: "dagen ingelogd",
   needs_EVENT: "voltooide acties",
+  needs_REFERRALS: "vrienden",
   complete: "Markeren als gedaan",
   quest_completed: "Voltooid",
   quest_done: { one: "{count} beurt verdiend", other: "{count} beurten verdiend" },

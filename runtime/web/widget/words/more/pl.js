@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "punktów",
   needs_LOGINS: "dni z logowaniem",
   needs_EVENT: "wykonanych działań",
+  needs_REFERRALS: "znajomych",
   complete: "Oznacz jako wykonane",
   quest_completed: "Wykonane",
   quest_done: { one: "Zdobyto {count} próbę", few: "Zdobyto {count} próby", many: "Zdobyto {count} prób", other: "Zdobyto {count} próby" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "pontos",
   needs_LOGINS: "dias com login",
   needs_EVENT: "ações concluídas",
+  needs_REFERRALS: "amigos",
   complete: "Marcar como feita",
   quest_completed: "Concluída",
   quest_done: { one: "{count} rodada ganha", many: "{count} rodadas ganhas", other: "{count} rodadas ganhas" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "puan",
   needs_LOGINS: "giriş yapılan gün",
   needs_EVENT: "tamamlanan işlem",
+  needs_REFERRALS: "arkadaş",
   complete: "Tamamlandı olarak işaretle",
   quest_completed: "Tamamlandı",
   quest_done: { one: "{count} tur kazanıldı", other: "{count} tur kazanıldı" },

@@ -34,6 +34,7 @@ export default {
   needs_POINTS: "积分",
   needs_LOGINS: "登录天数",
   needs_EVENT: "已完成的操作",
+  needs_REFERRALS: "好友",
   complete: "标记为已完成",
   quest_completed: "已完成",
   quest_done: { other: "获得 {count} 次机会" },

@@ -1,0 +1,98 @@
+"""Referrals: an inviter is paid once for each person who came by the code and played."""
+
+from asyncio import gather
+
+from runtime.operations.quests import referrals
+from tests.support.guests import Guest, log_in, new_guest
+from tests.support.stack import Answer
+from tests.support.world import World
+
+
+async def open_referrals(world: World, count: int, turns: int = 2) -> tuple[str, str]:
+    """(quest, public game)"""
+    body = {"campaign_id": world.campaign_id, "name": "Invite", "turns": turns, "status": "active"}
+    quest = await world.stack.admin(
+        "POST", "/admin/quests", {**body, "condition": {"kind": "referrals", "count": count}}
+    )
+    assert quest.data["condition"]["count"] == (count or 10), quest.envelope
+    return quest.data["id"], await world.wheel(access="public")
+
+
+async def code_of(world: World, player: str) -> str:
+    path = f"/campaigns/{world.campaign_id}/referral-code"
+    return str((await world.stack.consumer("POST", path, {}, player=player)).data["code"])
+
+
+async def accept(world: World, code: str, guest: Guest | None = None, player: str = "") -> Answer:
+    path, headers = f"/campaigns/{world.campaign_id}/referrals", guest.bearer if guest else {}
+    return await world.stack.consumer("POST", path, {"code": code}, player=player, headers=headers)
+
+
+async def come(world: World, game: str, code: str, contact: str) -> str:
+    """A guest who accepts the code, plays and logs in."""
+    guest = await new_guest(world, game)
+    assert (await accept(world, code, guest)).code == "OK"
+    assert (await world.play(game, guest.session, "")).code == "OK"
+    return await log_in(world.stack, guest, contact)
+
+
+async def pay(world: World) -> dict[str, int]:
+    """How many referrals have which outcome after rivals paid."""
+    await gather(*[referrals.pay_due(world.stack.engine, world.stack.tenant_id) for _ in range(4)])
+    query = "SELECT outcome, count(*) AS n FROM referrals WHERE campaign_id = $1 GROUP BY outcome"
+    return {row["outcome"]: row["n"] for row in await world.database.fetch(query, world.campaign_id)}
+
+
+async def turns(world: World, player: str) -> int:
+    items = (await world.stack.consumer("GET", "/players/me/turns", player=player)).data["items"]
+    return sum(int(one["balance"]) for one in items)
+
+
+async def test_referral_is_paid_once_for_each_mailbox_up_to_the_limit(world: World) -> None:
+    quest, game = await open_referrals(world, count=3)
+    ann = await log_in(world.stack, contact="a.nn@gmail.com")
+    code = await code_of(world, ann)
+    assert code == await code_of(world, ann) and len(code) == 10 and ann not in code
+    waiting = await new_guest(world, game)
+    assert (await accept(world, code, waiting)).code == "OK"
+    assert (await world.play(game, waiting.session, "")).code == "OK"
+    assert await pay(world) == {"open": 1}, "a guest is nobody yet"
+    for nth in range(4):
+        first = await come(world, game, code, f"far.m+{nth}@googlemail.com")
+    await come(world, game, code, "ann+2@gmail.com")
+    await pay(world)
+    assert await pay(world) == {"open": 1, "paid": 1, "contact": 3, "own": 1} and await turns(world, ann) == 2
+    await world.stack.admin("POST", f"/admin/players/{first}/erase", {"reason": "asked for"})
+    await come(world, game, code, "farm@gmail.com")
+    assert (await pay(world))["contact"] == 4, "the person came back"
+    await log_in(world.stack, waiting, "bob@example.com")
+    await gather(*[come(world, game, code, f"friend{nth}@example.com") for nth in range(3)])
+    while (await pay(world)).get("open"):
+        pass
+    assert await turns(world, ann) == 6 and (await pay(world))["limit"] == 2
+    [shown] = (await world.stack.consumer("GET", "/players/me/quests", player=ann)).data["items"]
+    assert (shown["have"], shown["need"], shown["completed"]) == (3, 3, True)
+    by_hand = await world.stack.consumer("POST", f"/quests/{quest}/complete", {}, player=ann)
+    assert by_hand.reason == "CONDITION_NOT_MET" and await turns(world, ann) == 6
+
+
+async def test_referral_is_refused_to_players_who_are_not_new(world: World) -> None:
+    assert (await accept(world, "k7q2m9xt4b", player="bob")).reason == "UNKNOWN_REFERRAL"
+    path = f"/campaigns/{world.campaign_id}/referral-code"
+    assert (await world.stack.consumer("POST", path, {}, player="ann")).reason == "QUEST_CLOSED"
+    _, game = await open_referrals(world, count=0)
+    guest = await new_guest(world, game)
+    answer = await world.stack.consumer("POST", path, {}, headers=guest.bearer)
+    of_guest, of_bob = str(answer.data["code"]), await code_of(world, "bob")
+    await world.round(game, "old")
+    for player, why in (("bob", "OWN"), ("old", "PLAYED"), ("new", ""), ("new", "")):
+        refused = await accept(world, of_bob, player=player)
+        assert refused.envelope["data"].get("why", "") == why, (player, refused.envelope)
+    assert (await accept(world, of_guest, player="new")).envelope["data"]["why"] == "INVITED"
+    ann = await come(world, game, of_guest, "ann@example.com")
+    assert await pay(world) == {"open": 2}, "a guest is not paid"
+    assert (await accept(world, of_guest, guest)).envelope["data"]["why"] == "OWN"
+    carl = await log_in(world.stack, guest, "carl@example.com")
+    assert await pay(world) == {"open": 1, "paid": 1} and (await turns(world, carl), await turns(world, ann)) == (2, 0)
+    await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", {"status": "paused"})
+    assert (await accept(world, of_bob, player="later")).reason == "QUEST_CLOSED"

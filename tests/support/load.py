@@ -14,6 +14,7 @@ import aiohttp
 from runtime.operations import API
 
 PATIENCE_SECONDS = 60.0
+PACE_SECONDS = 0.02
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Load:
             key = f"key_{next(self.numbers)}"
             body = {"player_id": name, "session_id": session, "payload": {}, "idempotency_key": key}
             self.played[key] = (await self.until_done("play", body))["play_id"]
+            await asyncio.sleep(PACE_SECONDS)  # sleeps: leaves the processors to what restarts meanwhile
 
     async def plays(self, more: int) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):

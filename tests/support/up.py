@@ -14,6 +14,7 @@ from typing import Any
 
 from ops.devstack import PORTS
 from ops.servers.base import wait_for
+from tests.support.stack import PATIENT
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 100
@@ -48,7 +49,7 @@ def up(data_dir: Path, *arguments: str, **environ: str) -> Iterator[tuple[subpro
         process = subprocess.Popen(
             [*command, "--port-base", str(free_ports()), *arguments],
             cwd=ROOT,
-            env={**os.environ, **environ},
+            env={**os.environ, **{name.upper(): str(value) for name, value in PATIENT.items()}, **environ},
             stdout=output,
             stderr=output,
             text=True,

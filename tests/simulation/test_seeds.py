@@ -13,7 +13,6 @@ from ops.simulation.faults import KINDS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 24
-SEEDS_OF_THE_NIGHT = 2_000
 SECONDS_MAX = 1_500
 
 FOUND = {
@@ -34,26 +33,17 @@ def python(*arguments: str) -> str:
     return done.stdout
 
 
-def seeds_hold(first: int, count: int, url: str, summary: Path) -> dict[str, Any]:
-    options = ("--database", url, "--json", str(summary))
-    python("-m", "ops.simulation", "--first", str(first), "--seeds", str(count), *options)
+@pytest.mark.timeout(SECONDS_MAX + 10)
+@pytest.mark.parametrize(("first", "count"), [(0, SEEDS), pytest.param(SEEDS, 2_000, marks=pytest.mark.nightly)])
+@pytest.mark.fault("Random walks", size="24 seeds", figure="no violation")
+def test_seeds_violate_nothing(first: int, count: int, tmp_path: Path, module_database_url: str) -> None:
+    summary = tmp_path / "summary.json"
+    options = ("--first", str(first), "--seeds", str(count), "--database", module_database_url, "--json", str(summary))
+    python("-m", "ops.simulation", *options)
     found: dict[str, Any] = json.loads(summary.read_text())
     assert found["seeds"] == count and found["failed"] == []
-    return found
-
-
-@pytest.mark.timeout(SECONDS_MAX + 10)
-@pytest.mark.fault("Random walks", size="24 seeds", figure="no violation")
-def test_seeds_violate_nothing(tmp_path: Path, module_database_url: str) -> None:
-    found = seeds_hold(0, SEEDS, module_database_url, tmp_path / "summary.json")
     assert found["faults"].keys() == set(KINDS), "every kind of fault is met"
     assert found["simulated_seconds_a_second"] > 1_000
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(SECONDS_MAX + 10)
-def test_seeds_of_the_night_violate_nothing(tmp_path: Path, module_database_url: str) -> None:
-    seeds_hold(SEEDS, SEEDS_OF_THE_NIGHT, module_database_url, tmp_path / "summary.json")
 
 
 @pytest.mark.timeout(SECONDS_MAX + 10)

@@ -112,25 +112,45 @@ WHERE tenant_id = $1
 ORDER BY campaign_id, day LIMIT $3
 
 -- name: walk_logged
--- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log.
+-- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log. The kinds follow each other, and
+-- each is read only as far as the ones before it leave room.
+WITH adjustments AS MATERIALIZED (
+    SELECT 'adjustment ' || entry_id AS id FROM ledger_entries
+    WHERE tenant_id = $1 AND reason = 'adjustment' AND entry_id > walk_after($2, 'adjustment') ORDER BY entry_id
+    LIMIT $3
+),
+audits AS MATERIALIZED (
+    SELECT 'audit ' || entry_id AS id FROM audit_entries
+    WHERE tenant_id = $1 AND entry_id > walk_after($2, 'audit') ORDER BY entry_id
+    LIMIT greatest(0, $3 - (SELECT count(*) FROM adjustments))
+),
+drawn AS MATERIALIZED (
+    SELECT 'draw ' || draw_id AS id FROM draws
+    WHERE tenant_id = $1 AND drawn_at IS NOT NULL AND draw_id > walk_after($2, 'draw') ORDER BY draw_id
+    LIMIT greatest(0, $3 - (SELECT count(*) FROM adjustments) - (SELECT count(*) FROM audits))
+),
+played AS MATERIALIZED (
+    SELECT 'play ' || play_id AS id FROM plays
+    WHERE tenant_id = $1 AND play_id > walk_after($2, 'play') ORDER BY play_id
+    LIMIT greatest(0, $3 - (SELECT count(*) FROM adjustments) - (SELECT count(*) FROM audits) - (SELECT count(*) FROM drawn))
+),
+won AS MATERIALIZED (
+    SELECT 'reward ' || reward_id AS id FROM rewards
+    WHERE tenant_id = $1 AND reward_id > walk_after($2, 'reward') ORDER BY reward_id
+    LIMIT greatest(0, $3 - (SELECT count(*) FROM adjustments) - (SELECT count(*) FROM audits) - (SELECT count(*) FROM drawn) - (SELECT count(*) FROM played))
+),
+promised AS MATERIALIZED (
+    SELECT 'terms ' || revision_hash AS id FROM promised_terms
+    WHERE tenant_id = $1 AND revision_hash > walk_after($2, 'terms') ORDER BY revision_hash
+    LIMIT greatest(0, $3 - (SELECT count(*) FROM adjustments) - (SELECT count(*) FROM audits) - (SELECT count(*) FROM drawn) - (SELECT count(*) FROM played) - (SELECT count(*) FROM won))
+)
 SELECT n.id FROM (
-    (SELECT 'adjustment ' || entry_id AS id FROM ledger_entries
-     WHERE tenant_id = $1 AND reason = 'adjustment' AND entry_id > walk_after($2, 'adjustment') ORDER BY entry_id LIMIT $3)
-    UNION ALL
-    (SELECT 'audit ' || entry_id FROM audit_entries
-     WHERE tenant_id = $1 AND entry_id > walk_after($2, 'audit') ORDER BY entry_id LIMIT $3)
-    UNION ALL
-    (SELECT 'draw ' || draw_id FROM draws
-     WHERE tenant_id = $1 AND drawn_at IS NOT NULL AND draw_id > walk_after($2, 'draw') ORDER BY draw_id LIMIT $3)
-    UNION ALL
-    (SELECT 'play ' || play_id FROM plays
-     WHERE tenant_id = $1 AND play_id > walk_after($2, 'play') ORDER BY play_id LIMIT $3)
-    UNION ALL
-    (SELECT 'reward ' || reward_id FROM rewards
-     WHERE tenant_id = $1 AND reward_id > walk_after($2, 'reward') ORDER BY reward_id LIMIT $3)
-    UNION ALL
-    (SELECT 'terms ' || revision_hash FROM promised_terms
-     WHERE tenant_id = $1 AND revision_hash > walk_after($2, 'terms') ORDER BY revision_hash LIMIT $3)
+    SELECT id FROM adjustments
+    UNION ALL SELECT id FROM audits
+    UNION ALL SELECT id FROM drawn
+    UNION ALL SELECT id FROM played
+    UNION ALL SELECT id FROM won
+    UNION ALL SELECT id FROM promised
 ) AS n
 WHERE EXISTS (SELECT FROM log_trees WHERE tenant_id = $1)
 ORDER BY n.id COLLATE "C" LIMIT $3

@@ -7,6 +7,8 @@ last batch of a pass adds a mark, which says that every row from before the wate
 checkpoint. A log without new rows gets a mark every half hour, so a witness notices a log that stands still. Plays
 write nothing extra.
 
+A tenant without new rows is skipped, except for the mark and the check of older rows.
+
 Each pass also checks some of the older rows, in turn. One of them without a leaf was inserted with an earlier time.
 It is appended too, after the pass's mark, which contradicts its time: the audit and every witness notice.
 """
@@ -66,14 +68,22 @@ class Appender:
         self._rests_until: dict[str, float] = {}  # By time.monotonic.
 
     async def append_all(self, engine: Engine) -> None:
-        """Appends to every tenant's log. One tenant's failure does not block the others. Nothing without a log."""
-        if engine.settings.merkle_log:
-            for tenant_id in await engine.database.tenants(_ANALYTICS["tenants"]):
+        """Appends to the log of every tenant with new rows. One tenant's failure does not block the others. Nothing
+        without a log.
+        """
+        if not engine.settings.merkle_log:
+            return
+        grown = frozenset(await engine.database.tenants(_SQL["grown"]))
+        for tenant_id in await engine.database.tenants(_ANALYTICS["tenants"]):
+            if tenant_id in grown or not self._rests(tenant_id):
                 await attempt(JOB, at(tenant_id, self._pass(engine, tenant_id)), tenant_id=tenant_id)
+
+    def _rests(self, tenant_id: str) -> bool:
+        return time.monotonic() < self._rests_until.get(tenant_id, 0.0)
 
     async def _pass(self, engine: Engine, tenant_id: str) -> None:
         found: list[str] = []
-        if time.monotonic() >= self._rests_until.get(tenant_id, 0.0):
+        if not self._rests(tenant_id):
             found, self._swept[tenant_id] = await sweep(engine, tenant_id, self._swept.get(tenant_id, ""))
             if not self._swept[tenant_id]:
                 self._rests_until[tenant_id] = time.monotonic() + SWEEP_PAUSE_SECONDS

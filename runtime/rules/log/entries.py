@@ -31,6 +31,9 @@ KINDS: Final = ("terms", "play", "reward", "draw", "adjustment", "audit", "mark"
 BACKDATED_MICROSECONDS: Final = 60_000_000
 """How much earlier than the last mark a row may be: transactions that ran while the mark was made."""
 
+IDLE_MINUTES: Final = 30
+"""A log without new rows has a mark this often (sql/log.sql, `lock_tree`)."""
+
 ENTRY_BYTES_MAX: Final = 65_535
 """The limit of a bundle's length prefix."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.commands.groups.log.witness import Distrusted, standstill, visit
+from runtime.commands.groups.log.witness import Distrusted, standstill, visit, waited
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from runtime.rules.log.notes import SigningKey
@@ -61,6 +61,14 @@ async def test_rows_enter_once_despite_races_and_crashes(world: World, monkeypat
     [bundle] = [entries.read_bundle(await fetch(stack, f"tile/entries/000.p/{state.size}"))]
     assert [hashlib.sha256(b"\0" + entry).digest() for entry in bundle] == [row["hash"] for row in rows[: state.size]]
     assert await found(stack) == set()
+
+    async def is_skipped() -> bool:
+        await append(stack)
+        return stack.tenant_id not in await stack.engine.database.tenants(appending._SQL["grown"])
+
+    await until(is_skipped)
+    await world.round(await world.wheel(), "fay")
+    assert stack.tenant_id in await stack.engine.database.tenants(appending._SQL["grown"])
 
 
 async def test_append_of_a_long_past_holds_one_batch_in_memory(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +153,8 @@ async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyP
         assert await appending.append(stack.engine, stack.tenant_id) == 2, "and another one if that is old"
     state = await new_witness(stack)
     assert [bool(standstill(state, minutes, entries=True)) for minutes in (59, 62)] == [True, False]
+    gaps = [waited(oldest, 1, minutes * 60_000_000, 40) for minutes in (9, 39, 41) for oldest in (0, 1)]
+    assert [bool(gap) for gap in gaps] == [False, False, False, True, True, True]
     # A pass has advanced the watermark and died before its mark. The row is later than the last mark.
     died = "UPDATE log_trees SET logged_until = now() - interval '2 minutes' WHERE tenant_id = $1"
     await stack.database.execute(died, stack.tenant_id)

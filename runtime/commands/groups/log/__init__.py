@@ -24,9 +24,13 @@ from runtime.commands.groups.log.witness import (
     visit,
 )
 from runtime.rules.log import stamps
+from runtime.rules.log.entries import IDLE_MINUTES
 from runtime.rules.log.notes import VerifierKey
 
 EXIT_REFUTED: Final = 1
+
+STANDSTILL_MINUTES: Final = IDLE_MINUTES + 10
+"""The announced interval of marks, with room for a pass that is late."""
 
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -51,7 +55,7 @@ def witness(
     key: tuple[str, ...] = (),
     token: Annotated[str, Parameter(show_default=False)] = "",
     all_entries: Annotated[bool, Parameter(name="--all", negative=())] = False,
-    older_than: float = 60,
+    older_than: float = STANDSTILL_MINUTES,
     tsa: Path | None = None,
 ) -> None:
     """Check that a log was only appended to since the last visit, and remember its checkpoint.
@@ -74,7 +78,8 @@ def witness(
     all_entries
         Check every entry, not only those since the last visit.
     older_than
-        How many minutes old the newest mark may be. Without a token: how long the log need not grow between visits.
+        How many minutes old the newest mark may be, and how far apart marks may be. Without a token: how long the log
+        need not grow between visits.
     tsa
         The root certificate (PEM) of the time-stamping authority, for checking the newest stamp too.
     """
@@ -129,9 +134,12 @@ async def _witness(
             size = await check_stamped(known, stamped, fetch)
             print(f"ok     the authority saw the first {size} entries at {stamps.shown(at)}")
         if token:
-            async for problem in read_entries(known, fetch, whole=whole):
+            waits: list[str] = []
+            async for problem in read_entries(known, fetch, whole=whole, waits=waits, minutes=minutes):
                 problems += 1
                 print(f"FAILED {problem}")
+            for wait in waits:
+                print(f"open   {wait}")
             if not problems:
                 age = round((time.time() - known.mark / 1_000_000) / 60)
                 print(f"ok     each entry is that of its row, and the newest mark is {age} minutes old")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,6 +32,12 @@ from runtime.rules.log.tree import (
     nodes,
     verify_consistency,
 )
+
+WAIT_MINUTES: Final = 10.0
+"""How long a row may wait for its entry: twenty intervals of the log's job."""
+
+WAITS_MAX: Final = 100
+"""Standstills that are named."""
 
 AT_ONCE: Final = 4
 """Tiles fetched at a time."""
@@ -139,13 +146,18 @@ async def _tile(tile: Tile, fetch: Fetch) -> bytes:
     return held
 
 
-async def read_entries(state: State, fetch: Fetch, *, whole: bool = False) -> AsyncIterator[str]:
+async def read_entries(
+    state: State, fetch: Fetch, *, whole: bool = False, waits: list[str] | None = None, minutes: float = math.inf
+) -> AsyncIterator[str]:
     """Checks the entries since the last visit (whole: all), and yields each problem. Without any, advances the state.
+
+    waits: gets each past standstill (`waited`). It is over, so it is no problem by itself: an outage looks the same.
 
     The leaves are hashed again up to the signed root, so they are those that were signed.
     """
     size, began, sound = state.size, 0 if whole else state.read, True
-    tree, mark = MerkleTree(), 0 if whole else state.mark
+    tree, mark, oldest = MerkleTree(), 0 if whole else state.mark, 0
+    waits = [] if waits is None else waits
     at = began // TILE_WIDTH * TILE_WIDTH
     if at:  # The tree up to there, from tiles; wrong ones do not lead to the signed root below.
         frontier = nodes(0, at)
@@ -163,8 +175,13 @@ async def read_entries(state: State, fetch: Fetch, *, whole: bool = False) -> As
                 if problem := _problem(index, leaf, entry, facts, mark):
                     sound = False
                     yield problem
-                elif facts["kind"] == "mark":
-                    mark = mark_of(facts)
+                elif facts["kind"] != "mark":
+                    oldest = min(oldest or int(facts["at"]), int(facts["at"]))
+                else:
+                    before, mark = mark, mark_of(facts)
+                    if before and len(waits) < WAITS_MAX and (wait := waited(oldest, before, mark, minutes)):
+                        waits.append(wait)
+                    oldest = 0
         at = starts[-1] + TILE_WIDTH
     if tree.digest() != state.tree.digest():
         raise Distrusted("the log's tiles do not lead to its signed root")
@@ -199,6 +216,19 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
     if facts["kind"] == "mark":
         return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
     return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""
+
+
+def waited(oldest: int, before: int, mark: int, minutes: float) -> str:
+    """Says that the log stood still between a mark and the one before; "": it did not. Times in microseconds.
+
+    oldest: of the rows in between; 0: none. minutes: how long a log without rows may have no mark.
+    """
+    since, most = (oldest, min(WAIT_MINUTES, minutes)) if oldest else (before, minutes)
+    if mark - since <= most * 60_000_000:
+        return ""
+    first, last = (stamps.shown(at / 1_000_000) for at in (since, mark))
+    why = "a row waited" if oldest else "it had no mark"
+    return f"the log stood still: {why} from {first} to {last}. Rows of that time could be changed before it had them"
 
 
 def standstill(state: State, minutes: float, *, entries: bool) -> str:

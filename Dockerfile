@@ -8,7 +8,7 @@ COPY runtime ./runtime
 COPY sql ./sql
 RUN python -c "import sysconfig; assert '--enable-optimizations' in sysconfig.get_config_var('CONFIG_ARGS')" \
     && python -m venv /opt/tombola \
-    && /opt/tombola/bin/pip install --no-cache-dir --constraint ops/constraints.txt ".[drand,otel,parquet,timestamps]" \
+    && /opt/tombola/bin/pip install --no-cache-dir --constraint ops/constraints.txt ".[drand,otel,parquet,s3,timestamps]" \
     && /opt/tombola/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim-bookworm

@@ -156,9 +156,10 @@ class Core:
         if await bounded.enter() is not Entry.ENTERED:
             raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many queued logins; try again", retry_after_seconds=1)
         try:
-            return await self._run(work, operation, request)
+            reply = await self._run(work, operation, request)
         finally:
             bounded.leave()
+        return reply if operation.rest is None else await operation.rest(self.engine, reply)
 
     async def drain(self) -> None:
         """Refuses new calls, and returns when all accepted ones have been answered."""
@@ -168,6 +169,8 @@ class Core:
         await self.engine.committer.drain()
         await self.engine.rankings.drain()
         await self.engine.dispatcher.close()
+        if self.engine.objects is not None:
+            await self.engine.objects.close()
 
 
 def _counted(operation: Operation, fault: Fault) -> Fault:

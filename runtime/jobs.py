@@ -12,6 +12,7 @@ that was suspended for longer than its lease may still run it beside the new hol
 | log | the log's row is locked, and a row has at most one leaf (a unique index) |
 | stamps | a checkpoint has at most one stamp (its key) |
 | limits | the tenant's mark is locked, and a threshold is marked by the statement that writes its event |
+| asset removal | an object's key is used once, and a repeated delete has no effect |
 | retention | idleness is checked again under the player's lock. A second erasure finds nothing to erase |
 | stream trimming, login purge | a repeated delete has no effect |
 """
@@ -24,6 +25,7 @@ from typing import NamedTuple
 from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.operations import purging
+from runtime.operations.assets import stored_objects
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
@@ -57,6 +59,7 @@ def jobs() -> tuple[Job, ...]:
         Job(erasure.JOB, erasure.retain, erasure.EVERY_SECONDS),
         Job(appending.JOB, appending.Appender().append_all, appending.EVERY_SECONDS),
         Job(stamping.JOB, stamping.stamp_all, stamping.EVERY_SECONDS),
+        Job(stored_objects.JOB, stored_objects.remove_all, stored_objects.EVERY_SECONDS),
         Job("stream trimming", _trim, publisher.TRIM_SECONDS),
         Job(starts.JOB, _write_starts, starts.EVERY_SECONDS, leased=False),  # Counts of this process.
         Job("login purge", purging.purge, purging.PURGE_SECONDS),

@@ -1,16 +1,29 @@
 -- The tenant's pictures and fonts. See runtime/operations/assets/.
 
 -- name: insert
--- Stores an asset within the tenant's quota of $9 bytes; the caller has locked the tenant, so that concurrent uploads
--- cannot exceed it. $2 asset, $3 merchant, $4 name, $5 type, $6 body, $7 width, $8 height. An asset that several owners
--- upload belongs to the tenant. No row: the quota is used up.
-INSERT INTO assets (tenant_id, asset_id, merchant_id, name, type, body, size, width, height)
-SELECT $1::text, $2::text, $3, $4, $5, $6::bytea, length($6), $7, $8
+-- Stores an asset within the tenant's quota of $11 bytes; the caller has locked the tenant, so that concurrent uploads
+-- cannot exceed it. $2 asset, $3 merchant, $4 name, $5 type, $6 body, or $7 its object, $8 size, $9 width, $10 height. An
+-- asset that several owners upload belongs to the tenant, and stays where it is. No row: the quota is used up.
+INSERT INTO assets (tenant_id, asset_id, merchant_id, name, type, body, object, size, width, height)
+SELECT $1::text, $2::text, $3, $4, $5, $6::bytea, $7::text, $8::integer, $9, $10
 WHERE EXISTS (SELECT FROM assets WHERE tenant_id = $1 AND asset_id = $2)
-   OR (SELECT coalesce(sum(size), 0) FROM assets WHERE tenant_id = $1) + length($6) <= $9::bigint
+   OR (SELECT coalesce(sum(size), 0) FROM assets WHERE tenant_id = $1) + $8 <= $11::bigint
 ON CONFLICT (tenant_id, asset_id) DO UPDATE SET
     merchant_id = CASE WHEN assets.merchant_id = excluded.merchant_id THEN assets.merchant_id ELSE '' END
-RETURNING asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at
+RETURNING asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at, object
+
+-- name: begin_object
+-- Plans the removal of object $2, which is about to be written: it takes place unless keep_object comes within the hour.
+-- $3 its asset, $4 size, $5 the quota. No row: the quota is used up.
+INSERT INTO asset_removals (tenant_id, object, due_at)
+SELECT $1::text, $2::text, now() + interval '1 hour'
+WHERE EXISTS (SELECT FROM assets WHERE tenant_id = $1 AND asset_id = $3)
+   OR (SELECT coalesce(sum(size), 0) FROM assets WHERE tenant_id = $1) + $4::bigint <= $5::bigint
+RETURNING object
+
+-- name: keep_object
+-- Cancels the removal of object $2 of an asset that the transaction stores. No row: it is due, and may have taken place.
+DELETE FROM asset_removals WHERE tenant_id = $1 AND object = $2 AND due_at > now() RETURNING object
 
 -- name: used
 -- The bytes of all assets of the tenant.
@@ -35,8 +48,8 @@ ORDER BY position DESC, asset_id DESC
 LIMIT $7
 
 -- name: read
--- An asset's body. No row: not found.
-SELECT type, body FROM assets WHERE tenant_id = $1 AND asset_id = $2
+-- An asset's body, or the key of its object. No row: not found.
+SELECT type, body, object FROM assets WHERE tenant_id = $1 AND asset_id = $2
 
 -- name: users
 -- What shows the asset with URL $2: campaigns, games and prizes that are not archived; the caller has locked the
@@ -56,8 +69,21 @@ WHERE tenant_id = $1 AND status <> 'archived' AND image_url = $2
 ORDER BY type, id
 
 -- name: delete
--- Deletes an asset; the caller has locked the tenant. No row: not found.
-DELETE FROM assets WHERE tenant_id = $1 AND asset_id = $2 RETURNING asset_id
+-- Deletes an asset, and plans the removal of its object; the caller has locked the tenant.
+WITH gone AS (DELETE FROM assets WHERE tenant_id = $1 AND asset_id = $2 RETURNING object)
+INSERT INTO asset_removals (tenant_id, object, due_at) SELECT $1, object, now() FROM gone WHERE object IS NOT NULL
+
+-- name: removing_tenants
+-- Tenants with objects to delete.
+SELECT DISTINCT tenant_id FROM asset_removals WHERE due_at <= now()
+
+-- name: due_removals
+-- At most $2 objects to delete, the oldest first.
+SELECT object FROM asset_removals WHERE tenant_id = $1 AND due_at <= now() ORDER BY due_at, object LIMIT $2
+
+-- name: removed
+-- Forgets an object that was deleted.
+DELETE FROM asset_removals WHERE tenant_id = $1 AND object = $2 AND due_at <= now()
 
 -- name: missing
 -- Those of the URLs $2 that are no asset of the tenant.

@@ -39,6 +39,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "contacts",
     # Pictures and fonts, under the lock of the tenant.
     "assets",
+    "asset_removals",
     # Login.
     "login_challenges",
     "login_guesses",

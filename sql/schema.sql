@@ -1504,24 +1504,37 @@ CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, boa
 -- ---------------------------------------------------------------- draws
 
 -- A picture or font. asset_id has the SHA-256 of the body, so equal files are one asset. merchant_id: '' for the tenant.
--- position: microseconds, orders the list. No play reads this table.
+-- object: the key in the object storage, instead of a body. position: microseconds, orders the list. No play reads this
+-- table.
 CREATE TABLE assets (
     tenant_id   text COLLATE "C" NOT NULL,
     asset_id    ident       NOT NULL,
     merchant_id ident       NOT NULL,
     name        text        NOT NULL,
     type        text        NOT NULL,
-    body        bytea       NOT NULL,
+    body        bytea,
+    object      text,
     size        integer     NOT NULL CHECK (size > 0),
     width       integer     NOT NULL,
     height      integer     NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
     position    bigint      NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    PRIMARY KEY (tenant_id, asset_id)
+    PRIMARY KEY (tenant_id, asset_id),
+    CHECK ((body IS NULL) <> (object IS NULL))
 );
 CREATE INDEX assets_listed ON assets (tenant_id, position, asset_id) INCLUDE (size);
 -- The bodies are compressed already.
 ALTER TABLE assets ALTER COLUMN body SET STORAGE EXTERNAL;
+
+-- Objects in the object storage that are to be deleted after due_at: those of deleted assets, and of uploads until their
+-- asset is stored. A key is used once, so no asset refers to an object of this table.
+CREATE TABLE asset_removals (
+    tenant_id text COLLATE "C" NOT NULL,
+    object    text        NOT NULL,
+    due_at    timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, object)
+);
+CREATE INDEX asset_removals_due ON asset_removals (due_at, tenant_id);
 
 -- A prize draw. randomness has its kind and terms, once drawn also the value; for a secret seed the id of the server key
 -- that it is derived from. salt: of the holders' pseudonyms. result: [{ticket, holder}] by rank.

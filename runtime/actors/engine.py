@@ -9,7 +9,9 @@ from runtime.actors.committer import Committer
 from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.mailbox import Key, Mailboxes, Request, State
 from runtime.actors.starts import Starts
+from runtime.outgoing.objects import Objects
 from runtime.settings import Settings
+from runtime.settings.kinds import bucket_of
 from runtime.stores.clock import Clock
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
@@ -28,7 +30,8 @@ class Engine:
     version of each tenant that this process has written or seen. A change made here applies at once; for changes made
     elsewhere, the commit's guard detects the stale version. keyring: the keys to sign and encrypt with. committer:
     writes the actors' decisions. rankings: the live leaderboards. dispatcher: delivers events to integrations. starts:
-    counts game starts. leases: the background jobs that this process runs for all of them.
+    counts game starts. leases: the background jobs that this process runs for all of them. objects: the bucket of
+    assets; None: they are in the database.
     """
 
     settings: Settings
@@ -42,6 +45,7 @@ class Engine:
     dispatcher: Dispatcher = field(init=False)
     starts: Starts = field(init=False)
     leases: Leases = field(init=False)
+    objects: Objects | None = field(init=False, default=None)
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,6 +62,9 @@ class Engine:
         self.dispatcher = Dispatcher(settings, self.database)
         self.starts = Starts(self.database)
         self.leases = Leases(self.database)
+        if settings.assets_url:
+            keys = (settings.assets_key_id, settings.assets_secret_key)
+            self.objects = Objects(bucket_of(settings.assets_url), *keys, allow=settings.outbound_allow_cidrs)
 
     @property
     def cursors(self) -> Cursors:

@@ -16,6 +16,7 @@ from runtime.app.parts import Parts
 from runtime.app.process import CannotStart, Running
 from runtime.inherited import Inherited
 from runtime.logs import configure_logs
+from runtime.outgoing import objects
 from runtime.registry import load_plugins
 from runtime.settings import Settings
 
@@ -73,6 +74,8 @@ async def running(
         raise CannotStart(f"tombola: {error}") from error
     if settings.otlp_endpoint and not spans.is_available():
         raise CannotStart("tombola: OTLP_ENDPOINT needs the extra `otel`: pip install 'tombola[otel]'")
+    if settings.assets_url and not objects.is_available():
+        raise CannotStart("tombola: ASSETS_URL needs the extra `s3`: pip install 'tombola[s3]'")
     process = Running(settings)
     parts = Parts(process, inherited)
     async with spans.exporting(settings.otlp_endpoint, settings.trace_share):

@@ -1247,7 +1247,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "ReadAssetReply": {
         "type": "image/webp or font/woff2.",
-        "content": "The bytes in base64."
+        "content": "The bytes in base64.",
+        "object": "While they are read: their key in the object storage."
     },
     "PackGift": {
         "scope_key": "The wallet: the id of the campaign (default), its merchant or the tenant.",

@@ -112,7 +112,7 @@ class Connector:
             raise Unreachable(f"the URL {problem}")
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                async with self._open().request(
+                async with self.session.request(
                     method, url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
                 ) as response:
                     start = await _read_start(response)
@@ -132,7 +132,9 @@ class Connector:
             await self._session.close()
             self._session = None
 
-    def _open(self) -> aiohttp.ClientSession:
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The session, for a client of another protocol; it must set a deadline and follow no redirects."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(

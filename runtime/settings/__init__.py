@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+_CAUSES = {"jwks": "JWKS_URL", "assets": "ASSETS_URL"}
+"""Beginning of a variable -> the setting that requires it."""
+
+
 class SettingsError(ValueError):
     """The environment is invalid. `problems` maps each variable to its error."""
 
@@ -108,10 +112,11 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
             (bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
             (self.login_sender == "smtp", ("smtp_url", "smtp_from")),
             (self.login_sender == "webhook", ("sender_webhook_url", "sender_webhook_secret")),
+            (bool(self.assets_url), ("assets_key_id", "assets_secret_key")),
         ):
             for name in needed:
                 if cause and not getattr(self, name):
-                    with_what = "JWKS_URL" if name.startswith("jwks") else f"LOGIN_SENDER={self.login_sender}"
+                    with_what = _CAUSES.get(name.partition("_")[0], f"LOGIN_SENDER={self.login_sender}")
                     yield name.upper(), f"must be set with {with_what}"
 
     @property

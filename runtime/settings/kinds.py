@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from sql.hosts import hosts_of
 
@@ -156,6 +156,53 @@ PRIMARY: Final = ("read-write", "primary")
 
 STANDBY: Final = "standby"
 """target_session_attrs of a URL for reports."""
+
+
+class Bucket(NamedTuple):
+    """Where objects are. url: the beginning of their URLs."""
+
+    url: str
+    region: str
+
+
+def bucket() -> Kind:
+    """The URL of a bucket (`bucket_of`); empty: none."""
+
+    def parse(value: str) -> str:
+        if value:
+            bucket_of(value)
+        return value
+
+    return Kind("URL", parse)
+
+
+def bucket_of(value: str) -> Bucket:
+    """A bucket of a storage that speaks S3's protocol: `s3://NAME/PREFIX?endpoint=URL&region=REGION`.
+
+    All but the name may be left out. Without an endpoint it is in AWS. Raises ValueError.
+    """
+    wrong = "must be s3://BUCKET?endpoint=URL&region=REGION"
+    try:
+        parts = urlsplit(value)
+        query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+        region = query.pop("region", "us-east-1")
+        endpoint = urlsplit(query.pop("endpoint", f"https://s3.{region}.amazonaws.com"))
+        endpoint.port  # noqa: B018  (raises for a port that is no port)
+    except ValueError:
+        raise ValueError(wrong) from None
+    name, prefix = parts.netloc, parts.path.strip("/")
+    if parts.scheme != "s3" or query or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,62}", name):
+        raise ValueError(wrong)
+    segments = prefix.split("/") if prefix else ()
+    if not all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", one) for one in segments):
+        raise ValueError(wrong)
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", region):
+        raise ValueError(wrong)
+    if endpoint.scheme not in ("http", "https") or not endpoint.hostname or endpoint.query or endpoint.fragment:
+        raise ValueError("endpoint must be an http or https URL")
+    if endpoint.username is not None:
+        raise ValueError("endpoint must not contain a user or password: use ASSETS_KEY_ID and ASSETS_SECRET_KEY")
+    return Bucket("/".join(filter(None, (endpoint.geturl().rstrip("/"), name, prefix))), region)
 
 
 def postgres(*attributes: str) -> Kind:

@@ -9,6 +9,7 @@ from runtime.settings.kinds import (
     PRIMARY,
     STANDBY,
     Key,
+    bucket,
     database_list,
     flag,
     integer,
@@ -17,6 +18,7 @@ from runtime.settings.kinds import (
     number,
     postgres,
     public_key,
+    text,
     url,
 )
 
@@ -74,6 +76,17 @@ class StoreSettings:
     redis_timeout_seconds: float = setting(
         number(0.01, 10, "seconds"), "0.2", "How long a request waits for Valkey before it continues without it."
     )
+
+    # Pictures and fonts
+    assets_url: str = setting(
+        bucket(),
+        "",
+        "A bucket for new uploads of pictures and fonts, which are in PostgreSQL otherwise:"
+        " `s3://NAME?endpoint=https://s3.example&region=eu-1`. Without `endpoint`: AWS. A private endpoint needs"
+        " OUTBOUND_ALLOW_CIDRS.",
+    )
+    assets_key_id: str = setting(text(), "", "The access key's id for this bucket.")
+    assets_secret_key: str = setting(text(), "", "The secret access key.", secret=True)
 
     # Keys
     server_keys: tuple[Key, ...] = setting(

@@ -136,14 +136,10 @@ class TestEveryRoute:
     @pytest.mark.parametrize(
         ("edge", "verb", "path"),
         [
-            ("consumer", "GET", "/games/game_x/render"),
-            ("consumer", "GET", "/wallet"),
-            ("consumer", "POST", "/rewards/reward_x/claim"),
-            ("consumer", "POST", "/players/auth/verify"),
-            ("consumer", "GET", "/no/such/route"),
-            ("consumer", "POST", "/games/game_x/start"),
-            ("consumer", "POST", "/games/game_x/play"),
-            ("admin", "GET", "/admin/games"),
+            *(("consumer", "GET", "/games/game_x/render"), ("consumer", "GET", "/wallet")),
+            *(("consumer", "POST", "/rewards/reward_x/claim"), ("consumer", "POST", "/players/auth/verify")),
+            *(("consumer", "GET", "/no/such/route"), ("consumer", "POST", "/games/game_x/start")),
+            *(("consumer", "POST", "/games/game_x/play"), ("admin", "GET", "/admin/games")),
             ("admin", "POST", "/admin/prizes/prize_x/codes"),
             ("admin", "POST", "/fulfillment/tasks/task_x/callback"),
         ],

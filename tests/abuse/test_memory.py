@@ -45,11 +45,8 @@ async def edge(stack: Stack, tmp_path: Path, valkey_url: str) -> AsyncIterator[E
 
 def head_of(body: bytes, nth: int) -> bytes:
     lines = (
-        f"POST {API}/games/game_x/play HTTP/1.1",
-        "Host: x",
-        f"X-Tenant-Id: {TENANT}",
-        f"X-Forwarded-For: 10.{nth // 2**16}.{nth // 2**8 % 2**8}.{nth % 2**8}",
-        f"Content-Length: {len(body)}",
+        *(f"POST {API}/games/game_x/play HTTP/1.1", "Host: x", f"X-Tenant-Id: {TENANT}"),
+        *(f"X-Forwarded-For: 10.{nth // 2**16}.{nth // 2**8 % 2**8}.{nth % 2**8}", f"Content-Length: {len(body)}"),
         "Connection: close",
     )
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

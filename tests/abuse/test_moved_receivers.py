@@ -94,9 +94,7 @@ async def test_headers_are_masked_by_name_and_changed_one_by_one(stack: Stack, k
     path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}, **UNSIGNED})
     for sent, stored in (
         ({"headers": {"A": "***", "B": "3", "C": "4"}}, {"A": "1", "B": "3", "C": "4"}),
-        ({"headers": {"C": "***"}}, {"C": "4"}),
-        ({}, {"C": "4"}),
-        ({"headers": {}}, {}),
+        *(({"headers": {"C": "***"}}, {"C": "4"}), ({}, {"C": "4"}), ({"headers": {}}, {})),
     ):
         answer = await stack.admin("PUT", path, kind.update({"url": HOME, **sent, **UNSIGNED}))
         shown = answer.data["config"] if kind.field == "config." else answer.data["fulfillment"]["config"]

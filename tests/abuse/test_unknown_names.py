@@ -23,10 +23,8 @@ pytestmark = pytest.mark.settings(rate_limits=True, rate_ip_per_second=10**6, ra
 
 PAGES = ("/p/game_{}", "/c/camp_{}")
 PATHS = (
-    ("GET", "/games/game_{}/render"),
-    ("GET", "/games/game_{}/eligibility"),
-    ("GET", "/leaderboards/board_{}/rankings"),
-    ("GET", "/public/campaigns/camp_{}"),
+    *(("GET", "/games/game_{}/render"), ("GET", "/games/game_{}/eligibility")),
+    *(("GET", "/leaderboards/board_{}/rankings"), ("GET", "/public/campaigns/camp_{}")),
 )
 
 

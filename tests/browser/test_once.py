@@ -32,12 +32,10 @@ async def test_double_click_is_one_play_that_is_retried_with_its_key(fair: World
     busy = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "OVERLOADED"}}
     soon = {"Retry-After": "1"}
     answers: list[dict[str, Any] | None] = [
-        None,
-        {"status": 401, "body": "<h1>Proxy</h1>"},
+        *(None, {"status": 401, "body": "<h1>Proxy</h1>"}),
         {"status": 403, "body": "<h1>Forbidden</h1>", "content_type": "text/html", "headers": soon},
         {"status": 413, "json": {"error": "too large"}, "headers": soon},
-        {"status": 429, "body": "", "headers": soon},
-        {"status": 503, "json": busy, "headers": soon},
+        *({"status": 429, "body": "", "headers": soon}, {"status": 503, "json": busy, "headers": soon}),
     ]
     keys: list[str] = []
 

@@ -209,11 +209,8 @@ async def test_brand_colours_and_font_style_the_campaign_page_and_nothing_else(f
     assert "display:none" not in await visit.page.evaluate("document.querySelector('style').textContent")
     font = f"getComputedStyle({ROOT}.querySelector('.frame')).fontFamily"
     for written, used in (
-        ("Georgia, 'Brand Serif', serif", True),
-        ("url(https://evil.example/a.woff)", False),
-        ("x; color: red", False),
-        ("expression(alert(1))", False),
-        ("{}", False),
+        *(("Georgia, 'Brand Serif', serif", True), ("url(https://evil.example/a.woff)", False)),
+        *(("x; color: red", False), ("expression(alert(1))", False), ("{}", False)),
     ):
         ui = {"theme": {"font": written}}
         await visit.open(await fair.wheel(await fair.prize(name="Mug"), access="public", ui=ui))

@@ -148,9 +148,7 @@ async def test_play_that_keeps_losing_to_rivals_is_refused_as_overloaded(
 @pytest.mark.parametrize(
     ("end", "outdated"),
     [
-        (Guarded("play_cap"), False),
-        (Guarded(CATALOG), True),
-        (StoreUnavailable(AWAY, sent=False), False),
+        *((Guarded("play_cap"), False), (Guarded(CATALOG), True), (StoreUnavailable(AWAY, sent=False), False)),
         (ValueError("a bug"), False),
     ],
     ids=["guard", "catalogue", "lost", "bug"],

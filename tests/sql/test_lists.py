@@ -140,10 +140,8 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
     "quests.turns": (
         ("campaign_id",),
         [
-            (("ann", "", FROM_THE_FIRST, 20), "camp camp_2 camp_3"),
-            (("bob", "", FROM_THE_FIRST, 20), "camp"),
-            (("ann", "camp_2", FROM_THE_FIRST, 20), "camp_2"),
-            (("ann", "", "camp", 1), "camp_2"),
+            *((("ann", "", FROM_THE_FIRST, 20), "camp camp_2 camp_3"), (("bob", "", FROM_THE_FIRST, 20), "camp")),
+            *((("ann", "camp_2", FROM_THE_FIRST, 20), "camp_2"), (("ann", "", "camp", 1), "camp_2")),
         ],
     ),
     "leaderboards.list": (
@@ -160,12 +158,9 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
     "fulfillment.list": (
         ("task_id",),
         [
-            (("", "", "", "", FROM_THE_FIRST, 20), "k4 k3 k2 k1"),
-            (("dead", "", "", "", FROM_THE_FIRST, 20), "k4"),
-            (("", "camp_2", "", "", FROM_THE_FIRST, 20), "k1"),
-            (("", "", "cup", "", FROM_THE_FIRST, 20), "k3"),
-            (("", "", "", "shop", FROM_THE_FIRST, 20), "k4 k3 k2"),
-            (("", "", "", "", "k4", 2), "k3 k2"),
+            *((("", "", "", "", FROM_THE_FIRST, 20), "k4 k3 k2 k1"), (("dead", "", "", "", FROM_THE_FIRST, 20), "k4")),
+            *((("", "camp_2", "", "", FROM_THE_FIRST, 20), "k1"), (("", "", "cup", "", FROM_THE_FIRST, 20), "k3")),
+            *((("", "", "", "shop", FROM_THE_FIRST, 20), "k4 k3 k2"), (("", "", "", "", "k4", 2), "k3 k2")),
         ],
     ),
     "fulfillment.search": (

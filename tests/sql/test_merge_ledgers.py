@@ -146,9 +146,7 @@ async def test_completions_move_except_those_of_both(connection: asyncpg.Connect
         *(("ann", "q1", "d1", "anns"), ("ann", "q1", "d2", "guests"), ("ann", "q1", "d9", "elsewhere")),
         *(("ann", "q2", "d1", "elsewhere"), ("ann", "q3", "d1", None), ("ann", "q3", "d2", "used")),
         *(
-            ("ann", "q3", "d3", None),
-            ("ann", "q4", "d1", None),
-            ("bob", "q1", "d1", None),
+            *(("ann", "q3", "d3", None), ("ann", "q4", "d1", None), ("bob", "q1", "d1", None)),
             ("bob", "q1", "d2", "guests"),
         ),
         *(("bob", "q2", "d1", "elsewhere"), ("gus", "q1", "d1", "both")),

@@ -58,12 +58,8 @@ async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connectio
     columns = "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
     counts = await rows(connection, "game_players", columns)
     assert counts == [
-        ("ann", "g1", 14, 21, 5, 9),
-        ("ann", "g2", 3, 21, 2, 5),
-        ("ann", "g4", 8, 21, 2, 0),
-        ("ann", "g6", 8, 20, 5, 0),
-        ("ann", "g7", 1, 21, 1, 0),
-        ("bob", "g5", 1, 20, 1, 0),
+        *(("ann", "g1", 14, 21, 5, 9), ("ann", "g2", 3, 21, 2, 5), ("ann", "g4", 8, 21, 2, 0)),
+        *(("ann", "g6", 8, 20, 5, 0), ("ann", "g7", 1, 21, 1, 0), ("bob", "g5", 1, 20, 1, 0)),
         ("gus", "g3", 1, 20, 1, 0),
     ]
     assert await connection.fetchval(MADE) == "g2 g7"
@@ -272,14 +268,9 @@ async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) 
     await ask(connection, "merging.move_grants", "gus", "ann")
     grants = await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key")
     assert grants == [
-        ("ann", "game", "rung1", "both"),
-        ("ann", "game", "rung2", "guests"),
-        ("ann", "game", "rung3", None),
-        ("ann", "game", "rung4", "shared"),
-        ("ann", "game_2", "rung1", "both"),
-        ("ann", "game_3", "rung1", "guests"),
-        ("bob", "game", "rung1", "bobs"),
-        ("bob", "game", "rung2", "guests"),
+        *(("ann", "game", "rung1", "both"), ("ann", "game", "rung2", "guests"), ("ann", "game", "rung3", None)),
+        *(("ann", "game", "rung4", "shared"), ("ann", "game_2", "rung1", "both")),
+        *(("ann", "game_3", "rung1", "guests"), ("bob", "game", "rung1", "bobs"), ("bob", "game", "rung2", "guests")),
         ("gus", "game", "rung1", "both"),
     ]
 

@@ -28,7 +28,7 @@ UNSCOPED = {
             *("analytics.tenants", "fulfillment.tenants_with_due", "fulfillment.tenants_with_overdue"),
             *("rewards.tenants_with_expired", "erasure.tenants", "leaderboards.tenants_with_ending", "logins.tenants"),
             *("draws.tenants_with_due", "rotation.tenants", "backfill.tenants", "limits.tenants", "violations.tenants"),
-            *("integrations.tenants_with_retries", "referrals.tenants"),
+            *("integrations.tenants_with_retries", "referrals.tenants", "assets.removing_tenants"),
         ),
         "names the tenants that a sweep then goes through one by one",
     ),

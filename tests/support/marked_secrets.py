@@ -44,6 +44,7 @@ class Marks:
     smtp: str = f"smtp-{secrets.token_hex(16)}"
     service: str = f"service-{secrets.token_hex(32)}"
     captcha: str = f"captcha-{secrets.token_hex(16)}"
+    assets: str = f"assets-{secrets.token_hex(16)}"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -59,6 +60,7 @@ class Marks:
             "OIDC_CLIENT_SECRET": self.oidc,
             "SMTP_URL": f"smtp://tombola:{self.smtp}@127.0.0.1:2525",
             "CAPTCHA_SECRET": self.captcha,
+            "ASSETS_SECRET_KEY": self.assets,
             "SENDER_WEBHOOK_SECRET": self.sender,
             "SERVICE_TOKEN": self.service,
         }
@@ -68,7 +70,7 @@ class Marks:
         process_keys = (
             *(self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key),
         )
-        process_keys += (self.oidc, self.smtp, self.service, self.captcha, *self.stores)
+        process_keys += (self.oidc, self.smtp, self.service, self.captcha, self.assets, *self.stores)
         return (self.integration, self.channel, self.previous, self.sender, *process_keys)
 
     @property

@@ -120,6 +120,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "a new entry needs the solution of `captcha`, which has the fields of its kind",
         {"captcha": {"kind": "altcha", "algorithm": "SHA-256"}},
     ),
+    "ASSETS_UNAVAILABLE": Refusal(_LATER, "the object storage of uploads does not answer, or is not configured"),
     "CAPTCHA_UNAVAILABLE": Refusal(_LATER, "the captcha's service does not answer, or is not configured"),
     "NOT_ELIGIBLE": Refusal(
         Status.PERMISSION_DENIED,

@@ -61,6 +61,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "SESSION_PLAYED": "Start a new session. If the response was lost, repeat the play with its original key.",
     "GAME_CHANGED": "Start a new session.",
     "CAPTCHA_REQUIRED": "Solve `captcha` and send the entry again with the solution as `captcha`.",
+    "ASSETS_UNAVAILABLE": "Retry. If it persists: check ASSETS_URL and its keys. The reason is in Core's log.",
     "CAPTCHA_UNAVAILABLE": "Retry. If it persists: check CAPTCHA_VERIFY_URL and CAPTCHA_SECRET.",
     "NO_ODDS": "Try test plays (POST /games/{id}/test-plays) to see what such a game gives.",
     "NOT_IN_PLAN": "Send ids from the `drop_plan` of this session's start.",

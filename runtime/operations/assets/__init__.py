@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
+from runtime.operations.assets import stored_objects
 from runtime.operations.assets.asset_admin import (
     create_asset,
     delete_asset,
@@ -14,7 +15,15 @@ from runtime.operations.assets.asset_admin import (
 )
 from runtime.operations.row import DESIGNERS, STAFF, Command, Operation
 
-READ_ASSET: Final = Operation("ReadAsset", "GET /assets/{id}/content", run=read_asset, bounded=True)
+READ_ASSET: Final = Operation(
+    "ReadAsset",
+    "GET /assets/{id}/content",
+    run=read_asset,
+    bounded=True,
+    rest=stored_objects.read,
+    lengthy=True,
+    refusals=("ASSETS_UNAVAILABLE",),
+)
 """Core's own; the edges serve the bytes under the asset's URL (runtime/http/pages/assets.py)."""
 
 ROWS: Final = (
@@ -25,7 +34,7 @@ ROWS: Final = (
         admin=DESIGNERS,
         lengthy=True,
         upload="content",
-        refusals=("UNKNOWN_TENANT", "QUOTA_EXCEEDED"),
+        refusals=("UNKNOWN_TENANT", "QUOTA_EXCEEDED", "ASSETS_UNAVAILABLE"),
         example={"name": "logo.png", "content": samples.PICTURE},
     ),
     Operation("GetAsset", "GET /assets/{id}", run=get_asset, admin=STAFF),

@@ -1,6 +1,7 @@
 """Uploads, lists and deletes assets, and reads their bytes.
 
-An id is the hash of the stored bytes, so a repeated upload is the same asset, and its URL can be cached forever.
+An id is the hash of the stored bytes, so a repeated upload is the same asset, and its URL can be cached forever. The
+bytes are in the asset's row, or with ASSETS_URL in an object (stored_objects.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.operations import audit, catalog, reading
+from runtime.operations.assets import stored_objects
 from runtime.operations.assets.decoding import Decoder
 from runtime.operations.checks import search_pattern
 from runtime.wire.scope import merchant_of, tenant_of
@@ -33,7 +35,7 @@ async def create_asset(engine: Engine, request: m.CreateAssetRequest) -> m.Asset
     """Stores a picture (PNG, JPEG or WebP, re-encoded as WebP) or a font (WOFF2). A file that exists is returned.
 
     INVALID_ARGUMENT for another type, a broken file, or too many pixels. FAILED_PRECONDITION QUOTA_EXCEEDED if the
-    tenant's assets would exceed ASSET_QUOTA_BYTES.
+    tenant's assets would exceed ASSET_QUOTA_BYTES. UNAVAILABLE ASSETS_UNAVAILABLE if the object storage is away.
     """
     tenant_id = tenant_of(request)
     try:
@@ -42,15 +44,20 @@ async def create_asset(engine: Engine, request: m.CreateAssetRequest) -> m.Asset
         raise invalid("content", "must be base64") from None
     decoded = await _DECODER.decode(tenant_id, uploaded)
     quota = engine.settings.asset_quota_bytes
+    stored = await stored_objects.write(engine, tenant_id, decoded, quota)
 
     async def work(connection: asyncpg.Connection) -> m.AssetReply:
-        about = (merchant_of(request), request.name, decoded.type, decoded.body, decoded.width, decoded.height)
-        row = await connection.fetchrow(_SQL["insert"], tenant_id, decoded.asset_id, *about, quota)
-        if row is None:
+        about = (decoded.asset_id, merchant_of(request), request.name, decoded.type)
+        size = (len(decoded.body), decoded.width, decoded.height)
+        row = stored and await connection.fetchrow(_SQL["insert"], tenant_id, *about, *stored, *size, quota)
+        if stored is None or row is None:
             message = f"the tenant's assets would exceed {quota} bytes: delete some that are not used"
             raise Fault(Status.FAILED_PRECONDITION, "QUOTA_EXCEEDED", message, quota_bytes=quota)
-        await audit.record(connection, tenant_id, "asset.create", decoded.asset_id, after=dict(row))
-        return m.AssetReply(asset=_asset(tenant_id, row))
+        fields = dict(row)
+        if (key := fields.pop("object")) is not None and key == stored.object:
+            await stored_objects.keep(connection, tenant_id, key)
+        await audit.record(connection, tenant_id, "asset.create", decoded.asset_id, after=fields)
+        return m.AssetReply(asset=_asset(tenant_id, fields))
 
     return await catalog.change_dependent(engine, tenant_id, work)
 
@@ -96,8 +103,10 @@ async def delete_asset(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
 
 async def read_asset(engine: Engine, request: m.GetAssetRequest) -> m.ReadAssetReply:
-    """An asset's bytes, for anyone. NOT_FOUND UNKNOWN_ASSET."""
+    """An asset's bytes, for anyone, or where they are (stored_objects.read). NOT_FOUND UNKNOWN_ASSET."""
     row = await engine.database.fetchrow(_SQL["read"], tenant_of(request), request.id)
     if row is None:
         raise unknown("asset", request.id)
+    if row["object"] is not None:
+        return m.ReadAssetReply(type=row["type"], object=row["object"])
     return m.ReadAssetReply(type=row["type"], content=base64.b64encode(row["body"]).decode())

@@ -155,15 +155,12 @@ async def test_import_names_each_wrong_field_by_its_path(world: World) -> None:
         ("campaign/end_date", "2031-03-01", ["campaign.end_date"]),
         ("campaign/merchant_id", "merchant_none", ["campaign.merchant_id"]),
         ("prizes/1", {"name": "Cider"}, ["prizes[1].name", "games[0].fallback_prize_id"]),
-        ("prizes/0/id", "prize_mine", ["prizes[0].id"]),
-        ("prizes/0/value", "much", ["prizes[0].value"]),
+        *(("prizes/0/id", "prize_mine", ["prizes[0].id"]), ("prizes/0/value", "much", ["prizes[0].value"])),
         ("games/0/handler_config/prizes/0/probability", 2, ["games[0].handler_config.prizes[0].probability"]),
         ("games/0/handler_config/prizes/0/prize_id", "Perry", ["games[0].handler_config.prizes[0].prize_id"]),
         ("games/0/fallback_prize_id", "prize_none", ["games[0].fallback_prize_id"]),
-        ("quests/0/turns", -1, ["quests[0].turns"]),
-        ("leaderboards", {"name": "Best"}, ["leaderboards"]),
-        ("tombola", 2, ["tombola"]),
-        ("raffles", [], ["raffles"]),
+        *(("quests/0/turns", -1, ["quests[0].turns"]), ("leaderboards", {"name": "Best"}, ["leaderboards"])),
+        *(("tombola", 2, ["tombola"]), ("raffles", [], ["raffles"])),
     ):
         found = fields_of(await imported(world.stack, file_with(path, value)))
         if not set(fields) <= set(found):

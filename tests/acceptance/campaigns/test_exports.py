@@ -262,12 +262,8 @@ async def test_export_of_what_is_unknown_is_refused(module_stack: Stack, known: 
     assert (await stack.admin("GET", "/admin/exports/secrets")).reason == "UNKNOWN_ROUTE"
     assert (await stack.admin("GET", "/admin/exports/plays", campaign_id="camp_x")).reason == "UNKNOWN_CAMPAIGN"
     for path, parameter, value in (
-        ("plays", "from", "soon"),
-        ("plays", "to", -1),
-        ("plays", "to", 5),
-        ("plays", "cursor", "x"),
-        ("ledger", "cursor", "x"),
-        ("participants", "consent", "unknown"),
+        *(("plays", "from", "soon"), ("plays", "to", -1), ("plays", "to", 5), ("plays", "cursor", "x")),
+        *(("ledger", "cursor", "x"), ("participants", "consent", "unknown")),
     ):
         answer = await stack.admin("GET", f"/admin/exports/{path}", **{"from": 9, parameter: value})
         assert (answer.http, fields_of(answer)) == (400, [parameter]), (path, parameter)
@@ -295,12 +291,8 @@ async def test_export_is_in_the_audit_log_once(stack: Stack, monkeypatch: pytest
     plain = {"campaign_id": "", "from": 0, "to": 0, "cursor": "", "consent": "", "whole_contacts": False}
     narrowed = plain | {"campaign_id": known["campaign"], "from": 5, "to": 4_000_000_000}
     assert [(entry["subject_id"], entry["after"]) for entry in reversed(listed)] == [
-        ("plays", plain),
-        ("plays", narrowed),
-        ("plays", plain | {"cursor": plays[1]["id"]}),
-        ("winners", plain),
-        ("winners", plain | {"whole_contacts": True}),
-        ("ledger", plain),
+        *(("plays", plain), ("plays", narrowed), ("plays", plain | {"cursor": plays[1]["id"]}), ("winners", plain)),
+        *(("winners", plain | {"whole_contacts": True}), ("ledger", plain)),
     ]
     of_shop = (await shop.admin("GET", "/admin/audit", subject_type="export")).data["items"]
     assert [entry["subject_id"] for entry in of_shop] == ["ledger"]

@@ -188,12 +188,9 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
         for row in done["standings"]
     ]
     assert found == [
-        (1, "p0", 100, gold, True, ""),
-        (2, "p1", 99, silver, True, ""),
-        (3, "p2", 98, silver, False, "OUT_OF_STOCK"),
-        (4, "p3", 97, points, True, ""),
-        (5, "p4", 96, points, True, ""),
-        (6, "p5", 0, "", False, ""),
+        *((1, "p0", 100, gold, True, ""), (2, "p1", 99, silver, True, "")),
+        *((3, "p2", 98, silver, False, "OUT_OF_STOCK"), (4, "p3", 97, points, True, "")),
+        *((5, "p4", 96, points, True, ""), (6, "p5", 0, "", False, "")),
     ]
     assert await rewards_of(stack) == [("p0", gold), ("p1", silver)]
     wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]
@@ -345,12 +342,9 @@ async def test_ranking_breaks_ties_by_time_then_by_id(stack: Stack) -> None:
     # Beyond 2**53 doubles are equal where the scores are not.
     big = 2**60
     plays = [
-        Played("late", game_id, big, at=2),
-        Played("b", game_id, big, at=1.000001),
-        Played("a", game_id, big, at=1.000001),
-        Played("first", game_id, big, at=1),
-        Played("one_less", game_id, big - 1, at=0),
-        Played("one_more", game_id, big + 1, at=3),
+        *(Played("late", game_id, big, at=2), Played("b", game_id, big, at=1.000001)),
+        *(Played("a", game_id, big, at=1.000001), Played("first", game_id, big, at=1)),
+        *(Played("one_less", game_id, big - 1, at=0), Played("one_more", game_id, big + 1, at=3)),
     ]
     await record(stack, plays)
     await stack.engine.rankings.rebuild(stack.tenant_id, board["id"])

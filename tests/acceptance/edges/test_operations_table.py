@@ -366,15 +366,12 @@ async def manage(ask: Conforming, known: Ids) -> None:
         unused = answer.data["id"]
         why = {"player_id": "ann", "reason": "lost"}
         calls: tuple[tuple[str, dict[str, Any]], ...] = (
-            (f"quests/{made['quests']}/rotate-secret", {}),
-            (f"packs/{made['packs']}/rotate-secret", {}),
+            *((f"quests/{made['quests']}/rotate-secret", {}), (f"packs/{made['packs']}/rotate-secret", {})),
             (f"rewards/{coded['reward_id']}/reveal-code", {"reason": "lost"}),
             (f"draws/{unused}/tickets", {"holders": [{"player_id": "ann", "tickets": 1}]}),
-            (f"draws/{made['draws']}/close", {}),
-            (f"draws/{made['draws']}/draw", {}),
+            *((f"draws/{made['draws']}/close", {}), (f"draws/{made['draws']}/draw", {})),
             (f"draws/{made['draws']}/replace", {"rank": 1, "reason": "gone"}),
-            (f"draws/{made['draws']}/confirm", {}),
-            (f"leaderboards/{board}/adjust", {**why, "delta": 1}),
+            *((f"draws/{made['draws']}/confirm", {}), (f"leaderboards/{board}/adjust", {**why, "delta": 1})),
             (f"leaderboards/{board}/disqualify", why),
         )
         for path, body in calls:

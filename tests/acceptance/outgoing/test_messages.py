@@ -131,11 +131,8 @@ async def test_values_of_a_message_add_no_markup_nor_header(own_world: World, st
 async def test_template_names_the_placeholder_that_it_does_not_have(own_world: World, stack: Stack) -> None:
     path = f"/admin/campaigns/{own_world.campaign_id}"
     for fields, field in (
-        ({"body": {"en": "Use {code}"}}, "body.en"),
-        ({"subject": {"de": "{Prize}"}}, "subject.de"),
-        ({"subject": {"de": "a\nb"}}, "subject.de"),
-        ({"hours": 3}, "hours"),
-        ({"kind": ""}, "kind"),
+        *(({"body": {"en": "Use {code}"}}, "body.en"), ({"subject": {"de": "{Prize}"}}, "subject.de")),
+        *(({"subject": {"de": "a\nb"}}, "subject.de"), ({"hours": 3}, "hours"), ({"kind": ""}, "kind")),
     ):
         wrong = await stack.admin("PUT", path, {"messages": {"templates": [{**template("WON"), **fields}]}})
         assert fields_of(wrong) == [f"messages.templates[0].{field}"]

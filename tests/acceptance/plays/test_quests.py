@@ -94,10 +94,8 @@ async def test_completed_quests_are_listed_with_when_they_are_open_again(stack: 
 async def test_closed_quest_grants_nothing(stack: Stack) -> None:
     answers = {}
     for closing in (
-        "quests SET start_date = now() + interval '1 hour'",
-        "quests SET end_date = now() - interval '1 second'",
-        "campaigns SET status = 'paused'",
-        "campaigns SET end_date = now() - interval '1 second'",
+        *("quests SET start_date = now() + interval '1 hour'", "quests SET end_date = now() - interval '1 second'"),
+        *("campaigns SET status = 'paused'", "campaigns SET end_date = now() - interval '1 second'"),
     ):
         quest_id = await open_quest(stack, await open_campaign(stack))
         await stack.database.execute(f"UPDATE {closing}")

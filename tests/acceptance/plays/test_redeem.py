@@ -128,17 +128,12 @@ async def test_second_redeem_is_rejected_after_any_change_of_the_game(world: Wor
         assert (await world.redeem(game_id, "mug", who)).http == 200
     game, campaign = f"games/{game_id}", f"campaigns/{world.campaign_id}"
     changes: list[tuple[str, dict[str, Any]]] = [
-        (game, {"milestones": {"rungs": []}}),
-        (game, {"access": "GAME_ACCESS_PLAYER"}),
-        (game, {"status": "GAME_STATUS_PAUSED"}),
-        (campaign, {"merchant_id": merchant_id}),
+        *((game, {"milestones": {"rungs": []}}), (game, {"access": "GAME_ACCESS_PLAYER"})),
+        *((game, {"status": "GAME_STATUS_PAUSED"}), (campaign, {"merchant_id": merchant_id})),
         (f"merchants/{merchant_id}", {"status": "MERCHANT_STATUS_SUSPENDED"}),
-        ("players/again", {"status": "PLAYER_STATUS_SUSPENDED"}),
-        (game, {"status": "GAME_STATUS_DRAFT"}),
-        (game, {"status": "GAME_STATUS_ARCHIVED"}),
-        (campaign, {"status": "CAMPAIGN_STATUS_PAUSED"}),
-        (campaign, {"status": "CAMPAIGN_STATUS_DRAFT"}),
-        (campaign, {"status": "CAMPAIGN_STATUS_ENDED"}),
+        *(("players/again", {"status": "PLAYER_STATUS_SUSPENDED"}), (game, {"status": "GAME_STATUS_DRAFT"})),
+        *((game, {"status": "GAME_STATUS_ARCHIVED"}), (campaign, {"status": "CAMPAIGN_STATUS_PAUSED"})),
+        *((campaign, {"status": "CAMPAIGN_STATUS_DRAFT"}), (campaign, {"status": "CAMPAIGN_STATUS_ENDED"})),
     ]
     for path, change in changes:
         assert (await module_stack.admin("PUT", f"/admin/{path}", change)).http == 200, change

@@ -110,11 +110,8 @@ async def test_test_play_of_a_plan_is_started_and_played_with_what_was_caught(wo
 async def test_test_play_with_a_wrong_field_is_refused(world: World) -> None:
     game_id = await world.wheel()
     for body, field in (
-        ({"times": 1001}, "times"),
-        ({"times": -1}, "times"),
-        ({"seed": "ab"}, "seed"),
-        ({"seed": "0" * 64, "times": 2}, "seed"),
-        ({"payload": {"score": 1}}, "payload.score"),
+        *(({"times": 1001}, "times"), ({"times": -1}, "times"), ({"seed": "ab"}, "seed")),
+        *(({"seed": "0" * 64, "times": 2}, "seed"), ({"payload": {"score": 1}}, "payload.score")),
     ):
         answer = await tried(world, game_id, **body)
         assert (answer.http, fields_of(answer)) == (400, [field]), body

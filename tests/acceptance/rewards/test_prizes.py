@@ -192,11 +192,8 @@ async def test_stock_moves_are_listed_with_actor_reason_and_totals(world: World)
     assert edited.data["stock"] == {"total": 6, "remaining": 5, "awarded": 1}
     assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 6}})).code == "OK"
     assert await moves(stack, prize_id) == [
-        ("", 4, 6, 3, 5),
-        ("counted again", 0, 4, 0, 3),
-        ("counted again", 12, 0, 11, 0),
-        ("counted again", 15, 12, 14, 11),
-        ("the potter came", 10, 15, 9, 14),
+        *(("", 4, 6, 3, 5), ("counted again", 0, 4, 0, 3), ("counted again", 12, 0, 11, 0)),
+        *(("counted again", 15, 12, 14, 11), ("the potter came", 10, 15, 9, 14)),
     ]
     entries = (await stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
     assert [entry["action"] for entry in entries].count("prize.move_stock") == 4
@@ -205,12 +202,8 @@ async def test_stock_moves_are_listed_with_actor_reason_and_totals(world: World)
 async def test_stock_move_with_a_wrong_field_is_refused(world: World) -> None:
     prize_id, missed = await world.prize(total=10), []
     bodies: list[tuple[dict[str, Any], str]] = [
-        ({}, "change"),
-        ({"change": 1, "total": 5}, "change"),
-        ({"total": 5, "unlimited": True}, "change"),
-        ({"change": -10}, "change"),
-        ({"change": 2**31 - 1}, "change"),
-        ({"total": -1}, "total"),
+        *(({}, "change"), ({"change": 1, "total": 5}, "change"), ({"total": 5, "unlimited": True}, "change")),
+        *(({"change": -10}, "change"), ({"change": 2**31 - 1}, "change"), ({"total": -1}, "total")),
         ({"change": 1, "reason": " "}, "reason"),
     ]
     for body, field in bodies:

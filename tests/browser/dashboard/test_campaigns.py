@@ -126,10 +126,8 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
     await desk.page.wait_for_url(f"{desk.home}/campaigns")
     now, day = int(time.time()), 86_400
     for name, start, end, status in (
-        ("Past", now - 40 * day, now - 20 * day, "ended"),
-        ("Now", now - 10 * day, now + 10 * day, "active"),
-        ("Open", 0, 0, "paused"),
-        ("Far", now - 10 * day, now + 4_000 * day, "draft"),
+        *(("Past", now - 40 * day, now - 20 * day, "ended"), ("Now", now - 10 * day, now + 10 * day, "active")),
+        *(("Open", 0, 0, "paused"), ("Far", now - 10 * day, now + 4_000 * day, "draft")),
     ):
         body = {"name": f"Timed {name}", "start_date": start, "end_date": end, "status": status}
         answer = await desk.stack.admin("POST", "/admin/campaigns", {**body, "timezone": "Europe/Berlin"})
@@ -165,10 +163,8 @@ async def test_text_in_dialogs_is_never_run_nor_is_an_inline_script(desk: Desk, 
     await fair.stack.consumer("PUT", "/players/me", {"display_name": EVIL[:100]}, player="ann")
     await desk.enter("admin")
     for path, button, within in (
-        ("/players/ann", "Suspend", "main .head"),
-        (f"/prizes/{prize}", "Delete", "main .head"),
-        (f"/games/{game}", "Compare", "main"),
-        (f"/campaigns/{fair.campaign_id}", "Pause", ".table"),
+        *(("/players/ann", "Suspend", "main .head"), (f"/prizes/{prize}", "Delete", "main .head")),
+        *((f"/games/{game}", "Compare", "main"), (f"/campaigns/{fair.campaign_id}", "Pause", ".table")),
     ):
         await desk.to(path)
         await desk.press(button, within=within)

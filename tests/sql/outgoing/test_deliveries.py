@@ -16,10 +16,8 @@ STATES: Final = ("pending", "delivering", "awaiting", "retry", "delivered", "dea
 
 async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
     due = [
-        await outbox.task("first", due=None),
-        await outbox.task("due", due=-1),
-        await outbox.task("again", "retry", due=-1),
-        await outbox.task("again_at_once", "retry", due=None),
+        *(await outbox.task("first", due=None), await outbox.task("due", due=-1)),
+        *(await outbox.task("again", "retry", due=-1), await outbox.task("again_at_once", "retry", due=None)),
         await outbox.task("abandoned", "delivering", lease=-1, owner="gone"),
         await outbox.task("begun_by_hand", due=-1, channel="manual", reward="claimed"),
         await outbox.task("won", due=-1, reward="won"),

@@ -24,12 +24,9 @@ PAST, LATER = 1_000_000_000, 1_900_000_000
 EVERY: Final = [f"c{nth}" for nth in (7, 6, 5, 4, 3, 2, 1)]
 
 FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
-    ("codes.list_free", ("p", 9), "c6 c1 c2"),
-    ("codes.list_free", ("p", 2), "c6 c1"),
-    ("codes.lock", ("p", EVERY), "c1 c2 c5 c6"),
-    ("codes.lock", ("p", ["c2"]), "c2"),
-    ("codes.withdraw", ("p", ["c3", "c4", "c7", "c5", "c2"]), "c2 c5"),
-    ("codes.states", ("p", ["c7", "c3"]), "c3"),
+    *(("codes.list_free", ("p", 9), "c6 c1 c2"), ("codes.list_free", ("p", 2), "c6 c1")),
+    *(("codes.lock", ("p", EVERY), "c1 c2 c5 c6"), ("codes.lock", ("p", ["c2"]), "c2")),
+    *(("codes.withdraw", ("p", ["c3", "c4", "c7", "c5", "c2"]), "c2 c5"), ("codes.states", ("p", ["c7", "c3"]), "c3")),
     ("codes.with_other_expiry", ("p", "free", 0, LATER, 9), "c6 c1 c2"),
     ("codes.with_other_expiry", ("p", "free", 0, LATER, 2), "c6 c1"),
     ("codes.with_other_expiry", ("p", "free", 0, 0, 9), "c2"),
@@ -42,8 +39,7 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("codes.set_expiry", ("p", EVERY, "expired", 0, LATER), "c5"),
     ("codes.set_expiry", ("p", EVERY, "", PAST, LATER), "c5"),
     ("codes.set_expiry", ("p", ["c2", "c3"], "", 0, LATER), "c2"),
-    ("codes.list", ("p", "", None, 9), "c6 c5 c4 c3 c2 c1"),
-    ("codes.list", ("p", "", "c4", 2), "c3 c2"),
+    *(("codes.list", ("p", "", None, 9), "c6 c5 c4 c3 c2 c1"), ("codes.list", ("p", "", "c4", 2), "c3 c2")),
     ("codes.list", ("p", "free", None, 9), "c6 c2 c1"),
 ]
 

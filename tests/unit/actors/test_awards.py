@@ -130,9 +130,7 @@ def test_same_delivery_that_ends_at_the_same_moment_is_the_same_event() -> None:
 @pytest.mark.parametrize(
     ("given", "answers"),
     [
-        (None, {}),
-        ({}, {}),
-        ({"name": " Ann \n", "note": " \t ", "size": ""}, {"name": "Ann"}),
+        *((None, {}), ({}, {}), ({"name": " Ann \n", "note": " \t ", "size": ""}, {"name": "Ann"})),
         ({"note": "x" * LONG_TEXT_MAX}, {"note": "x" * LONG_TEXT_MAX}),
         ({"note": "one\ntwo"}, {"note": "one\ntwo"}),
         (dict.fromkeys(map(str, range(ANSWERS_MAX)), "x"), dict.fromkeys(map(str, range(ANSWERS_MAX)), "x")),

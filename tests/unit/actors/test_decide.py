@@ -124,13 +124,11 @@ def test_request_is_refused_by_access_dates_and_caps(terms: dict[str, Any], asks
 @pytest.mark.parametrize(
     ("terms", "can_play", "reason", "free", "resets_at"),
     [
-        ({}, True, "", -1, 0),
-        ({"max_plays_per_day": 5}, True, "", 3, 99),
+        *(({}, True, "", -1, 0), ({"max_plays_per_day": 5}, True, "", 3, 99)),
         ({"max_plays_per_day": 5, "max_plays_per_user": 4}, True, "", 1, 99),
         ({"max_plays_per_user": 4}, True, "", 1, 0),
         ({"max_plays_per_user": 3, "max_plays_per_day": 9}, False, "CAP_USER", 0, 0),
-        ({"requires_turn": True}, True, "", 0, 0),
-        ({"status": "paused"}, False, "PAUSED", -1, 0),
+        *(({"requires_turn": True}, True, "", 0, 0), ({"status": "paused"}, False, "PAUSED", -1, 0)),
     ],
 )
 def test_eligibility_of_a_start(terms: dict[str, Any], can_play: bool, reason: str, free: int, resets_at: int) -> None:
@@ -145,10 +143,8 @@ def test_eligibility_of_a_start(terms: dict[str, Any], can_play: bool, reason: s
 @pytest.mark.parametrize(
     ("asked", "by", "access", "reason"),
     [
-        ({"player_id": GUEST}, {}, "player", "LOGIN_REQUIRED"),
-        ({}, NOBODY, "player", "LOGIN_REQUIRED"),
-        ({}, NOBODY, "public", ""),
-        ({"player_id": "guest_before"}, {}, "public", "PLAYER_MERGED"),
+        *(({"player_id": GUEST}, {}, "player", "LOGIN_REQUIRED"), ({}, NOBODY, "player", "LOGIN_REQUIRED")),
+        *(({}, NOBODY, "public", ""), ({"player_id": "guest_before"}, {}, "public", "PLAYER_MERGED")),
     ],
 )
 def test_eligibility_of_a_guest_or_nobody_agrees_with_a_start(asked: Any, by: Any, access: str, reason: str) -> None:
@@ -161,10 +157,8 @@ def test_eligibility_of_a_guest_or_nobody_agrees_with_a_start(asked: Any, by: An
 @pytest.mark.parametrize(
     ("terms", "left", "expected"),
     [
-        ({}, 9, (7, 3, 5)),
-        ({"channel": "voucher_code"}, 9, (7, 3, 3)),
-        ({"type": "points", "channel": "voucher_code"}, 9, (9, 3, 5)),
-        ({}, None, (None, 3, 5)),
+        *(({}, 9, (7, 3, 5)), ({"channel": "voucher_code"}, 9, (7, 3, 3))),
+        *(({"type": "points", "channel": "voucher_code"}, 9, (9, 3, 5)), ({}, None, (None, 3, 5))),
     ],
 )
 def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: int | None, expected: Any) -> None:

@@ -72,9 +72,7 @@ def test_play_is_refused_by_a_reached_cap(terms: dict[str, Any], at: dict[str, A
 @pytest.mark.parametrize(
     ("terms", "guest", "reason"),
     [
-        ({}, True, "LOGIN_REQUIRED"),
-        ({}, False, ""),
-        ({"access": "public"}, True, ""),
+        *(({}, True, "LOGIN_REQUIRED"), ({}, False, ""), ({"access": "public"}, True, "")),
         ({"admits_guests": True}, True, ""),
     ],
 )
@@ -87,13 +85,8 @@ def test_guest_is_refused_on_a_players_game(terms: dict[str, Any], guest: bool, 
 @pytest.mark.parametrize(
     ("revision", "ordinal", "plays", "reason"),
     [
-        (HASH, -1, 4, ""),
-        (HASH, 4, 4, ""),
-        (HASH, 0, 0, ""),
-        (HASH, 3, 4, "SESSION_PLAYED"),
-        (HASH, 0, 4, "SESSION_PLAYED"),
-        (HASH, 5, 4, "SESSION_EXPIRED"),
-        ("b" * 64, 4, 4, "GAME_CHANGED"),
+        *((HASH, -1, 4, ""), (HASH, 4, 4, ""), (HASH, 0, 0, ""), (HASH, 3, 4, "SESSION_PLAYED")),
+        *((HASH, 0, 4, "SESSION_PLAYED"), (HASH, 5, 4, "SESSION_EXPIRED"), ("b" * 64, 4, 4, "GAME_CHANGED")),
     ],
 )
 def test_session_plays_only_its_own_game_and_plan(revision: str, ordinal: int, plays: int, reason: str) -> None:
@@ -169,10 +162,8 @@ def test_prize_that_is_not_there_is_out_of_stock() -> None:
 @pytest.mark.parametrize(
     ("terms", "there", "taken", "reason"),
     [
-        ({}, (2, 0, 0), 1, ""),
-        ({}, (2, 0, 0), 2, "OUT_OF_STOCK"),
-        ({"channel": "voucher_code"}, (9, 0, 2), 2, "OUT_OF_STOCK"),
-        ({"max_per_day": 2}, (9, 0, 0), 2, "CAP_DAY"),
+        *(({}, (2, 0, 0), 1, ""), ({}, (2, 0, 0), 2, "OUT_OF_STOCK")),
+        *(({"channel": "voucher_code"}, (9, 0, 2), 2, "OUT_OF_STOCK"), ({"max_per_day": 2}, (9, 0, 0), 2, "CAP_DAY")),
     ],
 )
 def test_prize_is_withheld_by_what_the_same_decision_took(
@@ -190,12 +181,9 @@ def test_prize_is_withheld_by_what_the_same_decision_took(
         (pending(m.StartRequest(player_id="ann")), {"status": "draft"}, "UNKNOWN_GAME"),
         (pending(m.StartRequest(), GUEST, **NOBODY), {}, "TOKEN_MISSING"),
         (pending(m.StartRequest(), GUEST, **NOBODY), {"access": "public"}, ""),
-        (pending(m.EligibilityRequest(), GUEST, **NOBODY), {}, ""),
-        (play_of(session(GUEST)), {}, "LOGIN_REQUIRED"),
-        (pending(m.RedeemRequest(), GUEST), {}, ""),
-        (play_of(session(age_seconds=99.9)), {}, ""),
-        (play_of(session(age_seconds=100)), {}, ""),
-        (play_of(session(age_seconds=100.1)), {}, "SESSION_EXPIRED"),
+        *((pending(m.EligibilityRequest(), GUEST, **NOBODY), {}, ""), (play_of(session(GUEST)), {}, "LOGIN_REQUIRED")),
+        *((pending(m.RedeemRequest(), GUEST), {}, ""), (play_of(session(age_seconds=99.9)), {}, "")),
+        *((play_of(session(age_seconds=100)), {}, ""), (play_of(session(age_seconds=100.1)), {}, "SESSION_EXPIRED")),
         (play_of(), {"status": "draft"}, ""),
     ],
 )
@@ -207,12 +195,9 @@ def test_access_is_refused_before_the_games_rules(asks: PendingRequest, terms: d
 @pytest.mark.parametrize(
     ("request_", "at", "reason"),
     [
-        (m.StartRequest(), {"plays": 1}, "UNKNOWN_GAME"),
-        (m.EligibilityRequest(), {"plays": 1}, "UNKNOWN_GAME"),
-        (m.ListMilestonesRequest(), {"plays": 1}, ""),
-        (m.RedeemRequest(), {"grants": {"mug": 1}}, ""),
-        (m.RedeemRequest(), {}, "UNKNOWN_GAME"),
-        (m.RedeemRequest(), {"read_in": ROUND - 1}, "STALE"),
+        *((m.StartRequest(), {"plays": 1}, "UNKNOWN_GAME"), (m.EligibilityRequest(), {"plays": 1}, "UNKNOWN_GAME")),
+        *((m.ListMilestonesRequest(), {"plays": 1}, ""), (m.RedeemRequest(), {"grants": {"mug": 1}}, "")),
+        *((m.RedeemRequest(), {}, "UNKNOWN_GAME"), (m.RedeemRequest(), {"read_in": ROUND - 1}, "STALE")),
     ],
 )
 def test_hidden_game_answers_only_players_with_something_there(request_: Any, at: dict[str, Any], reason: str) -> None:
@@ -224,17 +209,12 @@ def test_hidden_game_answers_only_players_with_something_there(request_: Any, at
 @pytest.mark.parametrize(
     ("asks", "terms", "makes"),
     [
-        (pending(m.StartRequest()), {}, True),
-        (play_of(), {}, True),
-        (pending(m.EligibilityRequest()), {}, False),
-        (pending(m.ListMilestonesRequest()), {}, False),
-        (pending(m.StartRequest()), {"status": "draft"}, False),
-        (play_of(), {"status": "draft"}, True),
-        (pending(m.StartRequest(), anonymous=True), {}, False),
+        *((pending(m.StartRequest()), {}, True), (play_of(), {}, True), (pending(m.EligibilityRequest()), {}, False)),
+        *((pending(m.ListMilestonesRequest()), {}, False), (pending(m.StartRequest()), {"status": "draft"}, False)),
+        *((play_of(), {"status": "draft"}, True), (pending(m.StartRequest(), anonymous=True), {}, False)),
         (pending(m.StartRequest(), GUEST, anonymous=True), {"access": "public"}, False),
         (pending(m.PlayRequest(), GUEST, anonymous=True, session=session(GUEST)), {"access": "public"}, True),
-        (play_of(session(GUEST)), {}, False),
-        (play_of(session(GUEST)), {"admits_guests": True}, True),
+        *((play_of(session(GUEST)), {}, False), (play_of(session(GUEST)), {"admits_guests": True}, True)),
         (pending(m.StartRequest(), GUEST), {"admits_guests": True}, False),
     ],
 )
@@ -318,11 +298,8 @@ def test_payload_is_refused_by_remembered_time_only_after_a_fresh_read(ahead: in
 @pytest.mark.parametrize(
     ("left", "codes", "named", "sold_out"),
     [
-        (1, 0, {}, False),
-        (0, 0, {}, True),
-        (None, 0, {"channel": "voucher_code"}, True),
-        (None, 1, {"channel": "voucher_code"}, False),
-        (0, 0, {"type": "points"}, False),
+        *((1, 0, {}, False), (0, 0, {}, True), (None, 0, {"channel": "voucher_code"}, True)),
+        *((None, 1, {"channel": "voucher_code"}, False), (0, 0, {"type": "points"}, False)),
         (None, 0, {"active": False}, True),
     ],
 )

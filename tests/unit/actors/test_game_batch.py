@@ -62,11 +62,8 @@ def test_twins_have_a_key_or_a_session_in_common() -> None:
 @pytest.mark.parametrize(
     ("decided", "request_", "follows"),
     [
-        ([], m.PlayRequest(), False),
-        (["ann"], m.PlayRequest(), True),
-        (["bob"], m.PlayRequest(), False),
-        (["bob"], m.RedeemRequest(), True),
-        ([], m.RedeemRequest(), False),
+        *(([], m.PlayRequest(), False), (["ann"], m.PlayRequest(), True), (["bob"], m.PlayRequest(), False)),
+        *((["bob"], m.RedeemRequest(), True), ([], m.RedeemRequest(), False)),
     ],
 )
 def test_request_follows_what_its_batch_decided_before_it(decided: list[str], request_: Any, follows: bool) -> None:
@@ -77,11 +74,8 @@ def test_request_follows_what_its_batch_decided_before_it(decided: list[str], re
 @pytest.mark.parametrize(
     ("shows_plan", "request_", "waits"),
     [
-        (False, m.StartRequest(), False),
-        (True, m.StartRequest(), True),
-        (True, m.PlayRequest(), False),
-        (False, m.EligibilityRequest(), True),
-        (False, m.ListMilestonesRequest(), True),
+        *((False, m.StartRequest(), False), (True, m.StartRequest(), True), (True, m.PlayRequest(), False)),
+        *((False, m.EligibilityRequest(), True), (False, m.ListMilestonesRequest(), True)),
     ],
 )
 def test_request_that_shows_what_may_be_undone_awaits_its_commit(shows_plan: bool, request_: Any, waits: bool) -> None:
@@ -111,9 +105,7 @@ def test_guard_that_fresh_reads_contradict_again_and_again_is_given_up() -> None
 @pytest.mark.parametrize(
     ("terms", "counted", "debut"),
     [
-        ({}, set(), False),
-        ({"shows_plan": True}, {"ann"}, False),
-        ({"max_plays_per_day": 1}, {"ann"}, False),
+        *(({}, set(), False), ({"shows_plan": True}, {"ann"}, False), ({"max_plays_per_day": 1}, {"ann"}, False)),
         ({"played": False}, set(), True),
     ],
 )

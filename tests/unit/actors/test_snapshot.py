@@ -149,11 +149,8 @@ def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player()
 @pytest.mark.parametrize(
     ("ui", "segments"),
     [
-        (None, None),
-        ({"wheel": None}, None),
-        ({"wheel": {"segments": []}}, None),
-        ({"wheel": {"segments": {"a": {"prize_id": "p"}}}}, None),
-        ({"wheel": {"segments": "p"}}, None),
+        *((None, None), ({"wheel": None}, None), ({"wheel": {"segments": []}}, None)),
+        *(({"wheel": {"segments": {"a": {"prize_id": "p"}}}}, None), ({"wheel": {"segments": "p"}}, None)),
         ({"wheel": {"segments": [{"prize_id": "p"}, {"prize_id": ""}, {}, 7]}}, ("p", None, None, None)),
         ({"wheel": {"segments": [{"prize_id": ["p"]}, {"prize_id": {}}, {"prize_id": 3}]}}, (None, None, None)),
     ],

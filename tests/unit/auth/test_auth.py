@@ -180,10 +180,8 @@ class TestAnotherIssuer:
         assert (await self.read(issuer, {}, tenants=mine)).tenant_id == "tenant_1"
         assert (await self.read(issuer, {"tenant_id": None}, tenants=mine)).tenant_id == "tenant_1"
         for said, tenants in (
-            ({"tenant_id": "tenant_2"}, mine),
-            ({"tenant_id": ["tenant_1"]}, mine),
-            ({"tenant_id": None}, frozenset({"tenant_1", "tenant_2"})),
-            ({"tenant_id": None}, frozenset({"*"})),
+            *(({"tenant_id": "tenant_2"}, mine), ({"tenant_id": ["tenant_1"]}, mine)),
+            *(({"tenant_id": None}, frozenset({"tenant_1", "tenant_2"})), ({"tenant_id": None}, frozenset({"*"}))),
             ({"tenant_id": "tenant_1"}, frozenset()),
         ):
             with pytest.raises(Fault, match="TOKEN_INVALID"):

@@ -30,13 +30,10 @@ def test_commands_of_the_rows_are_all_in_a_group() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        Command("prizes list --colour", ""),
-        Command("prizes list --most!?", ""),
-        Command("prizes list", "", columns="colour"),
-        Command("prizes list", "", columns="left={:rest}"),
+        *(Command("prizes list --colour", ""), Command("prizes list --most!?", "")),
+        *(Command("prizes list", "", columns="colour"), Command("prizes list", "", columns="left={:rest}")),
         Command("prizes list", "", columns="left={name:day-ish}"),
-        Command("prizes list --q", "", confirm="List {name}?"),
-        Command("prizes list", "", outcome="{colour}"),
+        *(Command("prizes list --q", "", confirm="List {name}?"), Command("prizes list", "", outcome="{colour}")),
         Command("prizes list", "", unless="delivered"),
     ],
     ids=lambda said: said.usage + said.columns + said.confirm + said.outcome + said.unless,
@@ -50,12 +47,9 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
     usage = "codes expire PRIZE CODES...=ids --until=expires_at --[no-]never --reason!"
     made = command_of(BY_NAME["ExpireCodes"], Command(usage, ""))
     assert [(one.name, one.kind, one.field, one.argument, one.needed) for one in made.parameters] == [
-        ("prize", Kind.TEXT, "", True, True),
-        ("codes", Kind.MANY, "ids", True, False),
-        ("until", Kind.END, "expires_at", False, False),
-        ("never", Kind.FLAG, "never", False, False),
-        ("reason", Kind.TEXT, "reason", False, True),
-        ("key", Kind.KEY, "", False, False),
+        *(("prize", Kind.TEXT, "", True, True), ("codes", Kind.MANY, "ids", True, False)),
+        *(("until", Kind.END, "expires_at", False, False), ("never", Kind.FLAG, "never", False, False)),
+        *(("reason", Kind.TEXT, "reason", False, True), ("key", Kind.KEY, "", False, False)),
     ]
     assert [one.negatable for one in made.parameters] == [False, False, False, True, False, False]
 
@@ -126,10 +120,8 @@ def test_missing_value_has_the_line_of_its_parent(path: str, line: int) -> None:
         ("a: 1\nb: 2\na: 3", "x.yaml:3: a: must not be repeated; it is already on line 1"),
         ("a: &x {b: 1}\nc:\n  <<: *x", "x.yaml:3: c: a field's name must be plain text"),
         ("? [1, 2]\n: 3", "x.yaml:1: a field's name must be plain text"),
-        ("a: !!python/object:os.system {}", "x.yaml:1:"),
-        ("a: &x [*x]", "x.yaml:1:"),
-        ("\ta: 1", "x.yaml:1: is not YAML"),
-        ("a: 1\n---\nb: 2", "x.yaml:2: is not YAML"),
+        *(("a: !!python/object:os.system {}", "x.yaml:1:"), ("a: &x [*x]", "x.yaml:1:")),
+        *(("\ta: 1", "x.yaml:1: is not YAML"), ("a: 1\n---\nb: 2", "x.yaml:2: is not YAML")),
     ],
 )
 def test_unreadable_yaml_is_reported_with_its_line(text: str, message: str) -> None:

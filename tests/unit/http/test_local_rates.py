@@ -59,17 +59,13 @@ def test_address_cannot_use_its_network_up() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [
-        ("POST", f"{API}/games/g/start", RouteClass.GAMEPLAY),
-        ("POST", f"{API}/games/g/play", RouteClass.GAMEPLAY),
-        ("POST", f"{API}/games/g/redeem", RouteClass.WRITE),
-        ("GET", f"{API}/games/g/render", RouteClass.READ),
+        *(("POST", f"{API}/games/g/start", RouteClass.GAMEPLAY), ("POST", f"{API}/games/g/play", RouteClass.GAMEPLAY)),
+        *(("POST", f"{API}/games/g/redeem", RouteClass.WRITE), ("GET", f"{API}/games/g/render", RouteClass.READ)),
         ("POST", f"{API}/campaigns/c/views", RouteClass.VIEW),
         ("POST", f"{API}/players/auth/start", RouteClass.LOGIN),
-        ("POST", f"{API}/players/me/contacts", RouteClass.LOGIN),
-        ("PUT", f"{API}/players/me", RouteClass.WRITE),
+        *(("POST", f"{API}/players/me/contacts", RouteClass.LOGIN), ("PUT", f"{API}/players/me", RouteClass.WRITE)),
         ("GET", f"{API}/admin/games", RouteClass.STAFF),
-        ("POST", f"{API}/fulfillment/tasks/t/callback", RouteClass.CALLBACK),
-        ("GET", "/healthz", RouteClass.OTHER),
+        *(("POST", f"{API}/fulfillment/tasks/t/callback", RouteClass.CALLBACK), ("GET", "/healthz", RouteClass.OTHER)),
         ("GET", "/docs", RouteClass.OTHER),
     ],
 )
@@ -119,10 +115,8 @@ def test_clients_address(remote: str, forwarded: list[str], expected: str) -> No
     [
         ("2001:db8:0:1:2:3:4:5", ("2001:db8:0:1::", "2001:db8::/48")),
         ("2001:db8:0:ffff::1", ("2001:db8:0:ffff::", "2001:db8::/48")),
-        ("2001:db8:1:1::1", ("2001:db8:1:1::", "2001:db8:1::/48")),
-        ("203.0.113.5", ("203.0.113.5", "")),
-        ("::ffff:203.0.113.5", ("203.0.113.5", "")),
-        ("", ("unknown", "")),
+        *(("2001:db8:1:1::1", ("2001:db8:1:1::", "2001:db8:1::/48")), ("203.0.113.5", ("203.0.113.5", ""))),
+        *(("::ffff:203.0.113.5", ("203.0.113.5", "")), ("", ("unknown", ""))),
     ],
 )
 def test_ipv6_counts_at_two_widths(remote: str, expected: tuple[str, str]) -> None:

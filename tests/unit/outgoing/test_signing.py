@@ -133,12 +133,8 @@ def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() ->
     token = callback_token("s", "t", "task_1")
     verify_callback_token(["other", "s"], "t", "task_1", token)
     for secrets, tenant, task, presented in (
-        (["other"], "t", "task_1", token),
-        ([], "t", "task_1", token),
-        (["s"], "u", "task_1", token),
-        (["s"], "t", "task_2", token),
-        (["s"], "t", "task_1", token[:-1]),
-        (["s"], "t", "task_1", ""),
+        *((["other"], "t", "task_1", token), ([], "t", "task_1", token), (["s"], "u", "task_1", token)),
+        *((["s"], "t", "task_2", token), (["s"], "t", "task_1", token[:-1]), (["s"], "t", "task_1", "")),
     ):
         with pytest.raises(SignatureRefused, match="does not match this task"):
             verify_callback_token(secrets, tenant, task, presented)

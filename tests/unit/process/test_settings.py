@@ -57,6 +57,17 @@ WRONG: Final[dict[str, tuple[str, ...]]] = {
         *("mysql://x/y", "postgresql://x:port/y", "postgresql://a,b/d"),
         "postgresql:///d?host=a,b&target_session_attrs=any",
     ),
+    "ASSETS_URL": (
+        *(
+            "https://brand",
+            "s3://",
+            "s3://Brand",
+            "s3://brand/../other",
+            "s3://brand?colour=red",
+            "s3://brand?region=EU",
+        ),
+        *("s3://brand?endpoint=ftp://s3.example", "s3://brand?endpoint=https://me:secret@s3.example"),
+    ),
     "DATABASES": (
         *("eu", "eu=", "EU=postgresql://h/d", "eu=mysql://h/d", "eu=postgresql://h/d home=postgresql://h/e"),
         *("eu=postgresql://h/d eu=postgresql://h/e", "eu=postgresql://h/d us=postgresql://h/d"),
@@ -130,6 +141,7 @@ def test_networks_and_the_callback_address_are_read() -> None:
         ),
         ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE", "JWKS_TENANTS"}),
         ({"LOGIN_SENDER": "smtp"}, [], {"SMTP_URL", "SMTP_FROM"}),
+        ({"ASSETS_URL": "s3://brand"}, [], {"ASSETS_KEY_ID", "ASSETS_SECRET_KEY"}),
         ({"LOGIN_SENDER": "webhook"}, [], {"SENDER_WEBHOOK_URL", "SENDER_WEBHOOK_SECRET"}),
     ],
 )

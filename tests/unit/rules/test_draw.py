@@ -35,9 +35,7 @@ def test_seed_and_its_hash_are_the_published_ones() -> None:
 @pytest.mark.parametrize(
     ("client_seed", "i", "digest_start"),
     [
-        ("", 0, 0xEB529779F5DD29D0),
-        ("", 1, 0xF452BEA16BE640E6),
-        ("lucky", 0, 0x99CC77AA7933212C),
+        *(("", 0, 0xEB529779F5DD29D0), ("", 1, 0xF452BEA16BE640E6), ("lucky", 0, 0x99CC77AA7933212C)),
         ("glück", 12, 0x5B3F78BFFD643220),
     ],
 )

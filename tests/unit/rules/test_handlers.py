@@ -25,12 +25,8 @@ CONFIG = {
 @pytest.mark.parametrize(
     ("score", "tier", "group", "prize"),
     [
-        (10, 2, "silver", "prize_s"),
-        (20, 2, "silver", "prize_s"),
-        (50, 0, "silver", "prize_s"),
-        (99, 0, "silver", "prize_s"),
-        (100, 1, "gold", "prize_h"),
-        (1000, 1, "gold", "prize_h"),
+        *((10, 2, "silver", "prize_s"), (20, 2, "silver", "prize_s"), (50, 0, "silver", "prize_s")),
+        *((99, 0, "silver", "prize_s"), (100, 1, "gold", "prize_h"), (1000, 1, "gold", "prize_h")),
     ],
 )
 def test_tier_includes_both_its_ends(play: Play, score: int, tier: int, group: str, prize: str) -> None:
@@ -102,9 +98,7 @@ MOMENTS = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
 @pytest.mark.parametrize(
     ("free", "rule", "won"),
     [
-        ({"car": 1}, {}, "car"),
-        ({"car": 0}, {}, "mug"),
-        ({"car": 0, "mug": 0}, {}, None),
+        *(({"car": 1}, {}, "car"), ({"car": 0}, {}, "mug"), ({"car": 0, "mug": 0}, {}, None)),
         ({"car": 0, "mug": 0}, {"on_unavailable": "fallback", "fallback_prize_id": "sticker"}, "sticker"),
     ],
 )

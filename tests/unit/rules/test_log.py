@@ -182,9 +182,7 @@ async def test_witness_survives_a_hostile_log() -> None:
     assert "not grown" in standstill(state, 60, entries=False)
     problems = [problem async for problem in read_entries(state, fetch)]
     assert problems == [
-        "entry 0: is malformed",
-        "entry 1: mark x is malformed",
-        "entry 2: play 7 is malformed",
+        *("entry 0: is malformed", "entry 1: mark x is malformed", "entry 2: play 7 is malformed"),
         "entry 3: p [2J is malformed",
     ]
     assert state.read == 0, "it is checked again"

@@ -8341,6 +8341,11 @@ class ReadAssetReply(betterproto2.Message):
     The bytes in base64.
     """
 
+    object: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    While they are read: their key in the object storage.
+    """
+
 
 default_message_pool.register_message("game.v1", "ReadAssetReply", ReadAssetReply)
 

@@ -8,6 +8,8 @@
 -- Lock order: arrays are sorted by key, and a `_locked` part locks rows in that order before they are updated. Otherwise
 -- the plan could visit a small table in physical order. The guards at the end read their parts completely and so fix
 -- the order of the parts, that of sql/locks.py. A part that no guard reads to its end would run last, in any order.
+-- Every batch of a prize locks its stock and count of the day until it has committed, so all other rows of plays are
+-- written before: those of `rewards` and `tasks` too, since nothing else locks a new row.
 -- Only rows that meet the condition are locked, so a stale row is not waited for; Postgres checks the condition again
 -- after a wait.
 -- One statement may commit the changes of several tenants: each row names its tenant, and the arrays are sorted by
@@ -104,6 +106,7 @@ turns_created AS (
 turns_recorded AS (
     INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
     SELECT n.* FROM unnest($6::new_turn_entry[]) AS n
+    RETURNING 1
 ),
 --]
 --[ balances
@@ -147,6 +150,38 @@ ledger_recorded AS (
     )
     JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_created) AS b
       USING (tenant_id, player_id, scope_key, currency)
+    RETURNING 1
+),
+--]
+--[ prize_players
+player_counted AS (
+    INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
+    SELECT n.tenant_id, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
+    ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded
+    RETURNING c.tenant_id, c.prize_id, c.player_id, c.awarded
+),
+--]
+--[ rewards
+rewarded AS (
+    INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, play_id, milestone_id, name,
+                         type, value, quantity, status, fulfilled_at, expires_at)
+    SELECT n.tenant_id, n.reward_id, n.player_id, n.prize_id, n.campaign_id, n.game_id, n.play_id, n.milestone_id,
+           n.name, n.type, n.value, n.quantity, n.status,
+           CASE WHEN n.status = 'fulfilled' THEN now() END,
+           CASE WHEN n.expires_after_days > 0 THEN now() + make_interval(days => n.expires_after_days) END
+    FROM unnest($12::new_reward[]) AS n
+    RETURNING 1
+),
+--]
+--[ tasks
+tasked AS (
+    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
+                       attempts, next_attempt_at)
+    SELECT n.tenant_id, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
+           CASE WHEN n.status = 'delivered' THEN 1 ELSE 0 END,
+           CASE WHEN n.status = 'pending' THEN now() END
+    FROM unnest($14::new_task[]) AS n
+    RETURNING 1
 ),
 --]
 --[ stock
@@ -175,25 +210,6 @@ day_counted AS (
     RETURNING c.tenant_id, c.prize_id, c.day, c.awarded
 ),
 --]
---[ prize_players
-player_counted AS (
-    INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
-    SELECT n.tenant_id, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
-    ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded
-    RETURNING c.tenant_id, c.prize_id, c.player_id, c.awarded
-),
---]
---[ rewards
-rewarded AS (
-    INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, play_id, milestone_id, name,
-                         type, value, quantity, status, fulfilled_at, expires_at)
-    SELECT n.tenant_id, n.reward_id, n.player_id, n.prize_id, n.campaign_id, n.game_id, n.play_id, n.milestone_id,
-           n.name, n.type, n.value, n.quantity, n.status,
-           CASE WHEN n.status = 'fulfilled' THEN now() END,
-           CASE WHEN n.expires_after_days > 0 THEN now() + make_interval(days => n.expires_after_days) END
-    FROM unnest($12::new_reward[]) AS n
-),
---]
 --[ codes
 code_picks AS (
     -- SKIP LOCKED: do not wait for concurrent picks. If too few codes remain, the guard fails.
@@ -215,16 +231,6 @@ codes_taken AS (
     FROM unnest($13::code_take[]) AS n JOIN code_picks AS p USING (tenant_id, prize_id, nth)
     WHERE c.tenant_id = p.tenant_id AND c.prize_id = p.prize_id AND c.code_id = p.code_id
     RETURNING 1
-),
---]
---[ tasks
-tasked AS (
-    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
-                       attempts, next_attempt_at)
-    SELECT n.tenant_id, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
-           CASE WHEN n.status = 'delivered' THEN 1 ELSE 0 END,
-           CASE WHEN n.status = 'pending' THEN now() END
-    FROM unnest($14::new_task[]) AS n
 ),
 --]
 --[ grants
@@ -300,11 +306,26 @@ WHERE CASE
     --]
     --[ turns
     WHEN (SELECT count(*) FROM turns_moved) + (SELECT count(*) FROM turns_created)
-        <> cardinality($5::turn_move[]) THEN refuse('turns')
+        <> cardinality($5::turn_move[])
+        OR (SELECT count(*) FROM turns_recorded) <> cardinality($6::new_turn_entry[]) THEN refuse('turns')
     --]
     --[ balances
     WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_created)
-        <> cardinality($7::balance_move[]) THEN refuse('balance')
+        <> cardinality($7::balance_move[])
+        OR (SELECT count(*) FROM ledger_recorded) <> cardinality($8::new_ledger_entry[]) THEN refuse('balance')
+    --]
+    --[ prize_players
+    WHEN (SELECT count(*) FROM player_counted) <> cardinality($11::prize_player_count[]) OR EXISTS (
+        SELECT FROM player_counted AS c
+        JOIN unnest($11::prize_player_count[]) AS n USING (tenant_id, prize_id, player_id)
+        WHERE n.cap > 0 AND c.awarded > n.cap
+    ) THEN refuse('prize_player')
+    --]
+    --[ rewards
+    WHEN (SELECT count(*) FROM rewarded) <> cardinality($12::new_reward[]) THEN refuse('reward')
+    --]
+    --[ tasks
+    WHEN (SELECT count(*) FROM tasked) <> cardinality($14::new_task[]) THEN refuse('reward')
     --]
     --[ stock
     WHEN (SELECT count(*) FROM taken) <> cardinality($9::stock_take[]) THEN refuse('stock')
@@ -314,13 +335,6 @@ WHERE CASE
         SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (tenant_id, prize_id, day)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_day')
-    --]
-    --[ prize_players
-    WHEN (SELECT count(*) FROM player_counted) <> cardinality($11::prize_player_count[]) OR EXISTS (
-        SELECT FROM player_counted AS c
-        JOIN unnest($11::prize_player_count[]) AS n USING (tenant_id, prize_id, player_id)
-        WHERE n.cap > 0 AND c.awarded > n.cap
-    ) THEN refuse('prize_player')
     --]
     --[ codes
     WHEN (SELECT count(*) FROM codes_taken) <> cardinality($13::code_take[]) THEN refuse('codes')

@@ -82,13 +82,14 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "turn_balances",
     "balances",
     "ledger_entries",
+    # A player's count of a prize, before the rows that every win of the prize updates.
+    "prize_players",
     # The prize, then its stock, which every win updates.
     "prizes",
     "stock",
     # Insert-only until the prize is deleted.
     "stock_moves",
     "prize_days",
-    "prize_players",
     "codes",
     "milestone_grants",
     "quest_completions",

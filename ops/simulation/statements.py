@@ -239,11 +239,12 @@ def commit(tx: Transaction, text: str, seen: list[Any], lock_timeout_ms: int, *a
     own = {"tenant_id": tenant_id}
     _insert_plays(tx, own, changes)
     balances = _update_balances(tx, own, changes)
+    _count_prizes(tx, own, "prize_players", "prize_player", changes.prize_players)
+    _insert_new(tx, own, changes, balances)
     stock_rows = _take_stock(tx, own, changes)
     for n in changes.grants:
         if tx.insert_unless("milestone_grants", **own, **n._asdict() | {"reply": copied(n.reply)}) is None:
             tx.refuse("grant")
-    _insert_unguarded(tx, own, changes, balances)
     now = {"now": tx.server.clock() / 1_000_000}
     if "stock" not in parameters(text):
         return [now]
@@ -307,7 +308,7 @@ def _update_balances(tx: Transaction, own: Row, changes: Any) -> dict[tuple[str,
 
 
 def _take_stock(tx: Transaction, own: Row, changes: Any) -> list[Row]:
-    """Takes stock, counts it against the caps, and takes codes; returns the stock rows."""
+    """Takes stock, counts it against the cap of the day, and takes codes; returns the stock rows."""
     stock_rows = []
     for n in changes.stock:
         row = tx.get("stock", n.prize_id)
@@ -315,18 +316,7 @@ def _take_stock(tx: Transaction, own: Row, changes: Any) -> list[Row]:
             tx.refuse("stock")
         left = row["remaining"] - n.quantity if row["total"] else 0
         stock_rows.append(tx.update("stock", row, remaining=left, awarded=row["awarded"] + n.quantity))
-    for table, guard, counts, column in (
-        ("prize_days", "prize_day", changes.prize_days, "day"),
-        ("prize_players", "prize_player", changes.prize_players, "player_id"),
-    ):
-        for c in counts:
-            key = (c.prize_id, getattr(c, column))
-            row = tx.get(table, *key) or tx.insert(
-                table, **own, **dict(zip(("prize_id", column), key, strict=True)), awarded=0
-            )
-            row = tx.update(table, row, awarded=row["awarded"] + c.quantity)
-            if 0 < c.cap < row["awarded"]:
-                tx.refuse(guard)
+    _count_prizes(tx, own, "prize_days", "prize_day", changes.prize_days)
     pools: Counter[str] = Counter(take.prize_id for take in changes.codes)
     picked = {prize_id: free_codes(tx, prize_id)[:wanted] for prize_id, wanted in pools.items()}
     for take in changes.codes:
@@ -336,8 +326,18 @@ def _take_stock(tx: Transaction, own: Row, changes: Any) -> list[Row]:
     return stock_rows
 
 
-def _insert_unguarded(tx: Transaction, own: Row, changes: Any, balances: dict[tuple[str, str, str], Row]) -> None:
-    """The parts without a guard, which run last."""
+def _count_prizes(tx: Transaction, own: Row, table: str, guard: str, counts: list[Any]) -> None:
+    """Counts units of a prize against a cap: c[:2] is the key."""
+    for c in counts:
+        key = dict(zip(c._fields[:2], c[:2], strict=True))
+        row = tx.get(table, *c[:2]) or tx.insert(table, **own, **key, awarded=0)
+        row = tx.update(table, row, awarded=row["awarded"] + c.quantity)
+        if 0 < c.cap < row["awarded"]:
+            tx.refuse(guard)
+
+
+def _insert_new(tx: Transaction, own: Row, changes: Any, balances: dict[tuple[str, str, str], Row]) -> None:
+    """The parts whose rows are new."""
     for entry in changes.turn_entries:
         tx.insert("turn_entries", **own, **entry._asdict())
     for nth, line in enumerate(changes.ledger, 1):

@@ -48,7 +48,7 @@ RETIRED: Final = "TB002"
 
 GUARDS: Final = (
     *("balance", "catalog", "codes", "day", "grant", "guest", "plays", "prize_day", "prize_player"),
-    *("session", "standing", "stock", "turns", "entry"),
+    *("reward", "session", "standing", "stock", "turns", "entry"),
 )
 """Every guard of sql/."""
 

@@ -203,10 +203,10 @@ async def _move_prizes(
     Raises _Changed if the surplus has changed by the time its rows are locked or moved.
     """
     tenant_id, guest_id, _ = pair
-    await connection.execute(_REWARDS["lock_stock"], tenant_id, [row["prize_id"] for row in surplus.rewards])
     await connection.execute(_SQL["lock_prize_counts"], *pair)
     _require_unchanged(surplus.counts, await connection.fetch(_SQL["prize_counts"], *pair))
     await connection.execute(_SQL["move_prize_counts"], *pair, list(surplus.units), list(surplus.units.values()))
+    await connection.execute(_REWARDS["lock_stock"], tenant_id, [row["prize_id"] for row in surplus.rewards])
     await connection.execute(_REWARDS["lock_codes"], tenant_id, list(to_revoke))
     for name in _MOVES:
         await connection.execute(_SQL[name], *pair)

@@ -1,6 +1,7 @@
 """The commit statement: each guard refuses alone and undoes everything, rivals never take more than there is, and it
 locks and writes only its own rows of rewards, tasks and codes."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import date, timedelta
@@ -32,6 +33,7 @@ from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.neighbours import PLAYER, surround
 from tests.support.statements import undone
 from tests.support.tables import contents
+from tests.support.waiting import until
 
 TOMORROW = TODAY + timedelta(days=1)
 
@@ -147,15 +149,6 @@ async def test_play_of_exactly_its_ordinal_is_counted(database: Database) -> Non
         assert await database.fetchval("SELECT plays FROM game_players") == ordinal
 
 
-async def test_commit_for_a_guest_that_logged_in_since_is_refused(database: Database) -> None:
-    await database.execute("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'")
-    before = await contents(database)
-    with pytest.raises(Guarded) as refusal:
-        await commit(database, whole())
-    assert refusal.value.guard == "guest"
-    assert await contents(database) == before
-
-
 async def test_counters_restart_each_day_and_continue_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         await commit(database, count(Changes(), day=day, day_cap=2))
@@ -249,10 +242,17 @@ async def test_commit_sees_rivals_change(
 
 
 async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database, rival: asyncpg.Connection) -> None:
+    """Its rewards are written before the stock is locked: a rival with the same rewards waits."""
+    changes = taking("prize_a", "ann")
+    (text, arguments), twin = statement_of({TENANT: changes}), statement_of({TENANT: Changes(rewards=changes.rewards)})
     async with undone(rival):
         await rival.execute("UPDATE stock SET remaining = 0, awarded = 10 WHERE prize_id = 'prize_a'")
-        waiting = await blocked(database, commit(database, taking("prize_a", "ann")))
-    assert await waiting == {"prize_a": 9}
+        waiting = await blocked(database, database.fetchrow(text, *arguments))
+        second = asyncio.ensure_future(database.fetchrow(twin[0], *twin[1]))
+        await until(lambda: database.fetchval("SELECT count(*) = 2 FROM pg_locks WHERE NOT granted"))
+    assert (await waiting)["remaining"] == [9]
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await second
 
 
 async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -> None:

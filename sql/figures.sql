@@ -14,8 +14,22 @@ SELECT CASE WHEN isfinite(counted_until) THEN extract(epoch FROM now() - counted
 FROM figure_marks WHERE tenant_id = $1
 
 -- name: count_plays
--- Counts the tenant's plays from its watermark, $3, to before $2, and advances it. The caller has locked the watermark.
-WITH fresh AS (
+-- Counts the tenant's plays from its watermark, $3, to before $2, and advances it. The caller has locked the watermark. A
+-- play counts for the source of the player's entry once both exist, so an entry after the play is counted too.
+WITH of_entries AS (
+    SELECT p.game_id, date_bin('15 minutes', p.played_at, '2000-01-01Z') AS quarter, p.wins, e.source
+    FROM plays AS p
+    JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+    JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = g.campaign_id AND e.player_id = p.player_id
+    WHERE p.tenant_id = $1 AND p.played_at < $2 AND p.played_at >= $3 AND e.created_at < $2 AND e.source <> '{}'
+    UNION ALL
+    SELECT p.game_id, date_bin('15 minutes', p.played_at, '2000-01-01Z'), p.wins, e.source
+    FROM entries AS e
+    JOIN games AS g ON g.tenant_id = $1 AND g.campaign_id = e.campaign_id
+    JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = e.player_id AND p.game_id = g.game_id AND p.played_at < $3
+    WHERE e.tenant_id = $1 AND e.created_at < $2 AND e.created_at >= $3 AND e.source <> '{}'
+),
+fresh AS (
     SELECT game_id, date_bin('15 minutes', played_at, '2000-01-01Z') AS quarter, revision,
            coalesce(outcome #>> '{decided,metadata,item}', outcome #>> '{decided,path,1,1}', '') AS drawn,
            count(*) AS plays, count(*) FILTER (WHERE wins > 0) AS wins
@@ -29,10 +43,20 @@ quarters AS (
     ON CONFLICT (tenant_id, game_id, quarter) DO UPDATE SET plays = q.plays + excluded.plays, wins = q.wins + excluded.wins
     RETURNING 1
 ),
+sources AS (
+    INSERT INTO game_sources AS s (tenant_id, game_id, quarter, source, medium, utm_campaign, plays, wins)
+    SELECT $1, f.game_id, f.quarter, n.source, n.medium, n.utm_campaign, count(*), count(*) FILTER (WHERE f.wins > 0)
+    FROM of_entries AS f CROSS JOIN LATERAL source_parts(f.source) AS n
+    WHERE (SELECT count(*) FROM quarters) >= 0
+    GROUP BY 2, 3, 4, 5, 6 ORDER BY 2, 3, 4, 5, 6
+    ON CONFLICT (tenant_id, game_id, quarter, source, medium, utm_campaign) DO UPDATE SET
+        plays = s.plays + excluded.plays, wins = s.wins + excluded.wins
+    RETURNING 1
+),
 draws AS (
     INSERT INTO game_draws AS d (tenant_id, game_id, quarter, revision, drawn, draws)
     SELECT $1, game_id, quarter, revision, drawn, plays FROM fresh
-    WHERE (SELECT count(*) FROM quarters) >= 0
+    WHERE (SELECT count(*) FROM sources) >= 0
     ORDER BY game_id, quarter, revision, drawn
     ON CONFLICT (tenant_id, game_id, quarter, revision, drawn) DO UPDATE SET draws = d.draws + excluded.draws
 )
@@ -79,6 +103,25 @@ JOIN game_quarters AS q ON q.tenant_id = $1 AND q.game_id = g.game_id AND q.quar
 WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND ($5 = '' OR g.game_id = $5)
 GROUP BY 1, 2
 ORDER BY 1, 2
+
+-- name: sources
+-- As `games`, per source of the players' entries; plays of players without one are left out.
+SELECT s.source, s.medium, s.utm_campaign, sum(s.plays)::bigint AS plays, sum(s.wins)::bigint AS wins
+FROM games AS g
+JOIN game_sources AS s ON s.tenant_id = $1 AND s.game_id = g.game_id AND s.quarter >= $3 AND s.quarter < $4
+WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND ($5 = '' OR g.game_id = $5)
+GROUP BY 1, 2, 3
+
+-- name: claims
+-- Claimed or delivered rewards of plays from $3 to before $4 per source of the winners' entries, as in `prizes`; those of
+-- winners without one are left out.
+SELECT n.source, n.medium, n.utm_campaign, count(*) AS claimed
+FROM rewards AS r
+JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = $2 AND e.player_id = r.player_id AND e.source <> '{}'
+CROSS JOIN LATERAL source_parts(e.source) AS n
+WHERE r.tenant_id = $1 AND r.campaign_id = $2 AND r.play_id <> '' AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')
+  AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
+GROUP BY 1, 2, 3
 
 -- name: day_players
 -- Players per day of the campaign, from $3 to $4 ('': unbounded).

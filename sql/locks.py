@@ -72,6 +72,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "campaign_days",
     "figure_marks",
     "game_quarters",
+    "game_sources",
     "game_starts",
     "game_draws",
     # A set of page views, then what it adds to.

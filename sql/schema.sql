@@ -1054,6 +1054,15 @@ CREATE TABLE entries (
 );
 CREATE UNIQUE INDEX entries_id ON entries (tenant_id, entry_id);
 CREATE INDEX entries_player ON entries (tenant_id, player_id, campaign_id);
+-- New entries with a source, for the counts of plays by source.
+CREATE INDEX entries_sourced ON entries (tenant_id, created_at) WHERE source <> '{}';
+
+-- An entry's source as in reports: the utm_source or the referrer, and the other parts, each of at most 100 characters.
+CREATE FUNCTION source_parts(stored jsonb, OUT source text, OUT medium text, OUT utm_campaign text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT left(coalesce(stored ->> 'utm_source', stored ->> 'referrer', ''), 100),
+           left(coalesce(stored ->> 'utm_medium', ''), 100), left(coalesce(stored ->> 'utm_campaign', ''), 100)
+$$;
 
 -- Receipts: each decision about a consent, with the text that was shown. revision: the entry's, of that decision;
 -- negative: moved from a merged guest's entry, older than all others.
@@ -1651,6 +1660,19 @@ CREATE TABLE game_quarters (
     plays     bigint      NOT NULL,
     wins      bigint      NOT NULL,
     PRIMARY KEY (tenant_id, game_id, quarter)
+);
+
+-- Of these, the plays of players whose entry has a source (source_parts).
+CREATE TABLE game_sources (
+    tenant_id    text COLLATE "C" NOT NULL,
+    game_id      ident       NOT NULL,
+    quarter      timestamptz NOT NULL,
+    source       ident       NOT NULL,
+    medium       ident       NOT NULL,
+    utm_campaign ident       NOT NULL,
+    plays        bigint      NOT NULL,
+    wins         bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, game_id, quarter, source, medium, utm_campaign)
 );
 
 -- Game starts per quarter hour. A table of its own, so that counting starts never waits for counting plays.

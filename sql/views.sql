@@ -52,13 +52,11 @@ WITH form AS MATERIALIZED (
                  WHERE NOT (k ->> 'required')::boolean) AS optional
     FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 )
-SELECT left(coalesce(e.source ->> 'utm_source', e.source ->> 'referrer', ''), 100) AS source,
-       left(coalesce(e.source ->> 'utm_medium', ''), 100) AS medium,
-       left(coalesce(e.source ->> 'utm_campaign', ''), 100) AS utm_campaign, count(*) AS entries,
+SELECT n.source, n.medium, n.utm_campaign, count(*) AS entries,
        count(*) FILTER (WHERE EXISTS (
            SELECT FROM unnest(f.optional) AS o (consent) WHERE consent_in_force(o.consent, e.given, f.tokens)
        )) AS opted_in
-FROM entries AS e CROSS JOIN form AS f
+FROM entries AS e CROSS JOIN form AS f CROSS JOIN LATERAL source_parts(e.source) AS n
 WHERE e.tenant_id = $1 AND e.campaign_id = $2 AND e.created_at >= $3 AND e.created_at < $4
 GROUP BY 1, 2, 3
 

@@ -204,7 +204,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "medium": "The utm_medium.",
         "utm_campaign": "The advertising campaign.",
         "entries": "New entries. Always of the whole campaign.",
-        "opted_in": "Those with an optional consent in force."
+        "opted_in": "Those with an optional consent in force.",
+        "plays": "Plays by the source of the player's entry. Those of players without one count for the empty source.",
+        "wins": "Of these, the plays that won something.",
+        "claimed": "Rewards of plays that were claimed, or delivered at once."
     },
     "Funnel": {
         "views": "Page views.",

@@ -72,6 +72,8 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
         draws = await connection.fetch(_SQL["draws"], *filters)
         viewed = await connection.fetch(_OF_VIEWS["totals"], *filters, campaign["timezone"])
+        sources = await connection.fetch(_SQL["sources"], *filters)
+        claims = await connection.fetch(_SQL["claims"], *filters, timeout=analytics.READ_SECONDS)
         entries = await connection.fetch(_OF_VIEWS["entries"], *filters[:4], timeout=analytics.READ_SECONDS)
         of_days = await connection.fetch(_SQL["day_players"], tenant_id, campaign_id, *days)
         if game_id:
@@ -87,25 +89,26 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
     for row in viewed:
         by[row["by"]].append(row)
     (total,) = by["total"]
+    funnel = m.Funnel(
+        views=total["views"],
+        visitors=total["visitors"],
+        starts=sum(row["starts"] for row in games),
+        plays=sum(row["plays"] for row in games),
+        wins=sum(row["wins"] for row in games),
+        **{name: sum(row[name] for row in prizes) for name in ("rewards", "claimed", "fulfilled")},
+    )
     return m.CampaignFiguresReply(
         figures=m.CampaignFigures(
             timezone=campaign["timezone"],
             counted_until=campaign["counted_until"] or 0,
             players=players["players"],
             returning_players=players["returning"],
-            funnel=m.Funnel(
-                views=total["views"],
-                visitors=total["visitors"],
-                starts=sum(row["starts"] for row in games),
-                plays=sum(row["plays"] for row in games),
-                wins=sum(row["wins"] for row in games),
-                **{name: sum(row[name] for row in prizes) for name in ("rewards", "claimed", "fulfilled")},
-            ),
+            funnel=funnel,
             cost=of_one(costs),
             costs=costs,
             by_day=_days([*hours, *by["time"]], day_players),
             by_hour=_hours([*hours, *by["time"]]),
-            by_source=_sources([*by["source"], *entries]),
+            by_source=_sources([*by["source"], *entries], [*sources, *claims], funnel),
             by_device=_views(by["device"], "device"),
             by_country=[one for one in _views(by["country"], "country") if one.name or len(by["country"]) > 1],
             entries=sum(row["entries"] for row in entries),
@@ -145,11 +148,17 @@ def _views(rows: Iterable[Any], name: str) -> list[m.ViewFigures]:
     return sorted(found, key=lambda one: (-one.views, one.name))
 
 
-def _sources(rows: Iterable[Any]) -> list[m.SourceFigures]:
-    """Views and entries by source, with the smallest added up: entries name more sources than views do."""
-    counts = ("views", "visitors", "entries", "opted_in")
-    sums = _sums(rows, views.SOURCE, counts)
-    ordered = sorted(sums, key=lambda source: (-sums[source]["views"], -sums[source]["entries"], source))
+def _sources(rows: Iterable[Any], played: Sequence[Any], whole: m.Funnel) -> list[m.SourceFigures]:
+    """Counts by source, with the smallest added up: entries name more sources than views do.
+
+    What was played by players without a source is the rest of the whole.
+    """
+    of_plays = ("plays", "wins", "claimed")
+    rest_of = {name: getattr(whole, name) - sum(row.get(name, 0) for row in played) for name in of_plays}
+    unknown_source = {**dict.fromkeys(views.SOURCE, ""), **{name: max(0, count) for name, count in rest_of.items()}}
+    counts = ("views", "visitors", "entries", "opted_in", *of_plays)
+    sums = _sums([*rows, *played, *([unknown_source] if any(rest_of.values()) else ())], views.SOURCE, counts)
+    ordered = sorted(sums, key=lambda one: (*(-sums[one][name] for name in ("views", "entries", "plays")), one))
     for source in [one for one in ordered if one != views.OTHER][views.SOURCES_MAX :]:
         rest = sums.setdefault(views.OTHER, dict.fromkeys(counts, 0))
         for name, count in sums.pop(source).items():

@@ -62,7 +62,9 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert (await page.locator(".funnel b").all_inner_texts())[:4] == [str(VIEWS), *[str(PLAYS)] * 3]
     assert "−25" in await page.locator(".funnel li:has-text('Starts')").inner_text(), "the loss since the views"
     source = await page.locator(".part:has(h2:text-is('By source')) tbody td").all_inner_texts()
-    assert source == [f"poster {NAME}"[:100], "", "", str(VIEWS), "1", "0", "0"]
+    played_by = (await page.locator(".funnel b").all_inner_texts())[2:5]
+    assert source[:10] == [f"poster {NAME}"[:100], "", "", str(VIEWS), "1", *["0"] * 5]
+    assert source[10:] == ["Direct or unknown", "", "", *["0"] * 4, *played_by], "without an entry"
     cost = page.locator(".tile:has(span:text-is('Cost')) b")
     assert await cost.inner_text() == "8\u00a0EUR and 5\u00a0USD", "each currency by itself"
     rows = page.locator(".part:has(h2:text-is('Cost by prize')) tbody tr")

@@ -52,6 +52,10 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
         ("h", QUARTER, 2, 0, LOSS),
         ("s", -second, 1, 0, LOSS),
     )
+    entry = "INSERT INTO entries (campaign_id, player_id, entry_id, created_at, source) VALUES ($1, $2, $3, $4, $5)"
+    for nth, (player, source) in enumerate((("ann", '{"utm_source": "mail"}'), ("bob", "{}"))):
+        # After the first pass: the plays before the entry count too, each once.
+        await connection.execute(entry, "camp", player, f"e{nth}", NOON + 10 * second, source)
     assert await ask(connection, "figures.age") == []
     await ask(connection, "figures.create_watermark")
     await ask(connection, "figures.create_watermark")
@@ -70,6 +74,11 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
         ("h", NOON + QUARTER, 1, 0),
         ("s", NOON - QUARTER, 1, 0),
     ]
+    rows = await connection.fetch(
+        "SELECT game_id, quarter, source, medium, plays, wins FROM game_sources ORDER BY 1, 2"
+    )
+    at = [("g", NOON, 4, 3), ("g", NOON + QUARTER, 1, 1), ("h", NOON + QUARTER, 1, 0)]
+    assert [tuple(row) for row in rows] == [(*one[:2], "mail", "", *one[2:]) for one in at]
     draws = "SELECT game_id, quarter, revision, drawn, draws FROM game_draws ORDER BY game_id, quarter, revision, drawn"
     assert [tuple(row) for row in await connection.fetch(draws)] == [
         *(("g", NOON, 1, "mug", 2), ("g", NOON, 1, "tee", 1), ("g", NOON, 2, "", 1)),

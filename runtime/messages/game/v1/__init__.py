@@ -9961,6 +9961,21 @@ class SourceFigures(betterproto2.Message):
     Those with an optional consent in force.
     """
 
+    plays: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Plays by the source of the player's entry. Those of players without one count for the empty source.
+    """
+
+    wins: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+    """
+    Of these, the plays that won something.
+    """
+
+    claimed: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+    """
+    Rewards of plays that were claimed, or delivered at once.
+    """
+
 
 default_message_pool.register_message("game.v1", "SourceFigures", SourceFigures)
 

@@ -61,7 +61,7 @@ function Figures({ id, campaign }) {
   const name = campaign?.name ?? id;
   return html`<p class="under">${say("time.in_zone", { zone: data.timezone })} ${data.counted_until > 0 && say("analytics.counted", { when: when(data.counted_until, data.timezone) })}</p>
     ${hasSteps(data.funnel) && html`<${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />`}
-    ${data.funnel.views > 0 && html`<${Views} figures=${data} />`}
+    ${(data.funnel.views > 0 || data.by_source.some((/** @type {any} */ one) => one.source)) && html`<${Views} figures=${data} />`}
     ${data.funnel.plays || data.funnel.views ? html`
       <${Days} figures=${data} />
       <${Hours} figures=${data} />
@@ -91,7 +91,7 @@ function Views({ figures: { by_source: sources, by_device: devices, by_country: 
   const counts = (/** @type {string[]} */ ...keys) => keys.map((key) => ({ key, title: say(`analytics.${key}`), text: ["medium", "utm_campaign"].includes(key) }));
   /** @type {[string, any[], any[]][]} */
   const groups = [
-    ["sources", sources.map((/** @type {any} */ one) => ({ ...one, name: of(one) })), counts("name", "medium", "utm_campaign", "views", "visitors", "entries", "opted_in")],
+    ["sources", sources.map((/** @type {any} */ one) => ({ ...one, name: of(one) })), counts("name", "medium", "utm_campaign", "views", "visitors", "entries", "opted_in", "plays", "wins", "claimed")],
     ["devices", devices.map((/** @type {any} */ one) => ({ ...one, name: say(`device.${one.name}`) })), counts("name", "views", "visitors")],
     ["countries", countries.map((/** @type {any} */ one) => ({ ...one, name: one.name ? COUNTRIES.of(one.name) : say("analytics.unknown") })), counts("name", "views", "visitors")],
   ];

@@ -1354,7 +1354,7 @@ export const words = {
   "analytics.of_entries": { one: "of {count} entry", other: "of {count} entries" },
   "analytics.entries": "Entries",
   "analytics.sources": "By source",
-  "analytics.sources_note": "A visitor counts for the source, device, country and hour of the day's first view.",
+  "analytics.sources_note": "A visitor counts for the source, device, country and hour of the day's first view. Plays, wins and claims count for the source of the player's entry.",
   "analytics.devices": "By device",
   "analytics.countries": "By country",
   "analytics.name": "Name",

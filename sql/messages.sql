@@ -31,7 +31,7 @@ SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_a
        reward_status(r.status, r.expires_at, EXISTS (
            SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
        r.fulfilled_at = r.won_at AS is_fulfilled_at_once, o.key_id, o.ciphertext, d.name AS draw,
-       (SELECT t.sender FROM tenants AS t WHERE t.tenant_id = $1) AS sender
+       (SELECT t.sender FROM tenants AS t WHERE t.tenant_id = $1) AS sender, coalesce((hosts_of($1, $2))[1], '') AS host
 FROM campaigns AS c
 CROSS JOIN LATERAL (
     SELECT coalesce((SELECT g.merged_into FROM players AS g WHERE g.tenant_id = $1 AND g.player_id = $3), $3) AS id

@@ -130,7 +130,7 @@ class Mailing:
         return {
             "player_name": mail.name_shown(facts["player_name"]),
             "campaign": facts["campaign"],
-            "claim_url": f"{self._settings.consumer_url}/{page}?tenant_id={quote(event.tenant_id)}",
+            "claim_url": f"{address_of(self._settings, facts['host'])}/{page}?tenant_id={quote(event.tenant_id)}",
             "prize": facts["prize"] or "",
             "expires_at": mail.local_time(facts["expires_at"], facts["timezone"]),
             "code": code,
@@ -166,6 +166,11 @@ def _why_not(kind: str, facts: Any) -> str:
 def _without_addresses(response: str) -> str:
     """A mail server's response with its addresses masked: the log of deliveries outlives a player's erasure."""
     return _ADDRESS.sub(lambda found: masked(found[0]), response)
+
+
+def address_of(settings: Settings, host: str) -> str:
+    """The beginning of a campaign's links: with its host name, otherwise the service's address."""
+    return f"https://{host}" if host else settings.consumer_url
 
 
 def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind: str) -> list[str]:

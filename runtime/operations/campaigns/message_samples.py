@@ -11,7 +11,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.mailing import composed, unsubscribe_tokens
+from runtime.actors.mailing import address_of, composed, unsubscribe_tokens
 from runtime.actors.tenant_sender import sender_of
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, reading, samples
@@ -89,11 +89,12 @@ async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m
 
 async def _sample_values(engine: Engine, tenant_id: str, campaign: Any) -> dict[str, str]:
     prize = await engine.database.fetchval(_SQL["sample_prize"], tenant_id, campaign["id"])
+    address = address_of(engine.settings, next(iter(campaign["hosts"]), ""))
     expires_at = int(engine.clock.now()) + EXPIRES_SECONDS
     return {
         "player_name": "Ada",
         "campaign": campaign["name"],
-        "claim_url": f"{engine.settings.consumer_url}/c/{campaign['id']}?tenant_id={tenant_id}",
+        "claim_url": f"{address}/c/{campaign['id']}?tenant_id={tenant_id}",
         "prize": prize or "Mug",
         "expires_at": mail.local_time(expires_at, campaign["timezone"]),
         "code": "SAMPLE-1234",

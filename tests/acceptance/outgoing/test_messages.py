@@ -109,6 +109,11 @@ async def test_values_of_a_message_add_no_markup_nor_header(own_world: World, st
     body = "Hé {player_name}, **{prize}** from {campaign}\n\n[Look]({claim_url}) [Map](https://d.example/?q={prize})"
     own = {"subject": {"fr": "é" * 99 + " {player_name}: {prize}"}, "body": {"fr": body}}
     await send(own_world, template("WON", **own), language="fr")
+    path, brand = f"/admin/campaigns/{own_world.campaign_id}", {"hosts": ["fair.brand.example"]}
+    sample = (await stack.admin("POST", f"{path}/messages/preview", {"template": template("WON", **own)})).data["text"]
+    assert f"https://play.example/c/{own_world.campaign_id}?" in sample
+    await stack.admin("PUT", f"/admin/tenants/{stack.tenant_id}", brand, roles=("platform",))
+    assert (await stack.admin("PUT", path, brand)).code == "OK"
     await enter(own_world, "ann", "pl", first_name="<i>Ann</i> *x*")
     game_id = await own_world.wheel(await own_world.prize(name="A & **B** [c](https://d.example)"))
     async with working(stack.engine, "integrations"):
@@ -119,7 +124,7 @@ async def test_values_of_a_message_add_no_markup_nor_header(own_world: World, st
     lines = [line for line in mailbox.mails[0].splitlines() if not line.startswith("List-Unsubscribe: ")]
     assert max(map(len, lines)) <= 78
     assert mail["Subject"] == "é" * 99 + " <i>Ann</i> *x*: A & **B** [c](https://d.example)"
-    url = f"https://play.example/p/{game_id}?tenant_id={stack.tenant_id}"
+    url = f"https://fair.brand.example/p/{game_id}?tenant_id={stack.tenant_id}"
     assert f"Look: {url}" in text_of(mail, "plain")
     shown = text_of(mail, "html")
     assert "&lt;i&gt;Ann&lt;/i&gt; *x*, <strong>A &amp; **B** [c](https://d.example)</strong>" in shown

@@ -199,7 +199,8 @@ async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file:
     picks = re.search(r"SELECT c\.code_id FROM codes AS c\n.*?SKIP LOCKED", sql.load(file)[name], re.DOTALL)
     assert picks is not None
     pick = re.sub(r" AND NOT EXISTS \(SELECT FROM assigned\)|\n *AND NOT EXISTS \(SELECT FROM assigned\)", "", picks[0])
-    for word, value in (("w.prize_id", "'coupon'"), ("$2", "'coupon'"), ("$1", "'t'"), ("w.wanted", "1")):
+    tenant, prize = dict.fromkeys(("w.tenant_id", "$1"), "'t'"), dict.fromkeys(("w.prize_id", "$2"), "'coupon'")
+    for word, value in {**tenant, **prize, "w.wanted": "1"}.items():
         pick = pick.replace(word, value)
     await add(made, {f"past{nth:04}": f"p{nth}".encode() for nth in range(2_000)}, ends=PAST)
     await add(made, {f"gone{nth:04}": f"g{nth}".encode() for nth in range(2_000)})

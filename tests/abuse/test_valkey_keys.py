@@ -22,7 +22,7 @@ from tests.support.login import Phone
 from tests.support.memory import child, forget_peak, peak
 from tests.support.processes import process
 from tests.support.resources import block, rung
-from tests.support.scenario import Scenario
+from tests.support.scenario import FULL, Scenario
 from tests.support.stack import BROWSER, TENANT, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -99,10 +99,10 @@ async def test_valkey_keys_expire(own_world: World, stack: Stack, phone: Phone, 
             assert seconds <= (session_seconds if "}s:" in name else KEEP_SECONDS), name
 
 
-WARM: Final = 3_000
+WARM: Final = 2_000
 AT_ONCE: Final = 20
-GROWTH_BYTES_MAX: Final = 60 * 2**20
-LEFT_BYTES_MAX: Final = 30 * 2**20
+GROWTH_BYTES_MAX: Final = (60 if FULL else 30) * 2**20
+LEFT_BYTES_MAX: Final = (30 if FULL else 15) * 2**20
 
 
 async def ask(url: str, count: int) -> None:
@@ -118,7 +118,7 @@ async def ask(url: str, count: int) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.fault("Unknown ids", small=12_000, full=240_000, unit="requests", figure="under 60 MiB, under 30 MiB left")
+@pytest.mark.fault("Unknown ids", small=6_000, full=240_000, unit="requests", figure="under 60 MiB, under 30 MiB left")
 async def test_requests_for_unknown_games_leak_no_memory(
     scenario: Scenario, database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from runtime import web
 from runtime.http.dashboard import serving
 from runtime.http.docs import pages
-from runtime.http.pages import files
+from runtime.http.pages import files, static_documents
 from runtime.http.pages.static_documents import accepts
 from runtime.http.serving import make_app
 from runtime.operations import API
@@ -95,6 +96,17 @@ async def test_file_is_compressed_where_accepted(client: Any) -> None:
     pytest.importorskip("brotli")
     best, shortest = await ask(client, path, Accept_Encoding="gzip, br")
     assert best.headers["Content-Encoding"] == "br" and len(shortest) < len(shorter)
+
+
+async def test_file_is_compressed_once_and_off_the_event_loop(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, threads = threading.get_ident(), list[int]()
+    gzipped = {"gzip": lambda body: threads.append(threading.get_ident()) or gzip.compress(body)}
+    monkeypatch.setattr(static_documents, "_COMPRESSORS", gzipped)
+    files.files.cache_clear()
+    for _ in range(2):
+        await ask(client, files.files().address("tombola.js"), Accept_Encoding="gzip, br")
+    files.files.cache_clear()
+    assert len(threads) == 1 and loop not in threads, "plays would wait for it"
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -6,7 +6,7 @@ INSERT INTO log_trees (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: grown
 -- The tenants whose log needs a pass: rows since its watermark, no mark for half an hour, a pass that died, or no log yet.
--- A reward of a play comes with the play, and an adjustment with its audit entry. Two seconds early, as `unlogged`.
+-- A reward of a play comes with the play, and an adjustment with its audit entry. Two seconds early, and OFFSET 0, as `unlogged`.
 WITH audited AS MATERIALIZED (
     SELECT tenant_id, max(created_at) AS at, (array_agg(entry_id ORDER BY created_at DESC))[1] AS entry_id
     FROM audit_entries WHERE created_at >= now() - interval '31 minutes' GROUP BY tenant_id
@@ -18,19 +18,19 @@ CROSS JOIN LATERAL (SELECT t.logged_until - interval '2 seconds' AS since) AS s
 WHERE t.tenant_id IS NULL OR t.logged_until < now() - interval '30 minutes'
    OR t.size IS DISTINCT FROM (SELECT max(c.size) FROM log_checkpoints AS c WHERE c.tenant_id = n.tenant_id)
    OR (a.at >= s.since AND NOT EXISTS (
-       SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'audit' AND l.row_id = a.entry_id))
+       SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'audit' AND l.row_id = a.entry_id OFFSET 0))
    OR EXISTS (
        SELECT FROM plays AS o WHERE o.tenant_id = n.tenant_id AND o.played_at >= s.since AND NOT EXISTS (
-           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'play' AND l.row_id = o.play_id))
+           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'play' AND l.row_id = o.play_id OFFSET 0))
    OR EXISTS (
        SELECT FROM promised_terms AS o WHERE o.tenant_id = n.tenant_id AND o.created_at >= s.since AND NOT EXISTS (
-           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'terms' AND l.row_id = o.revision_hash))
+           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'terms' AND l.row_id = o.revision_hash OFFSET 0))
    OR EXISTS (
        SELECT FROM rewards AS o WHERE o.tenant_id = n.tenant_id AND o.play_id = '' AND o.won_at >= s.since AND NOT EXISTS (
-           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'reward' AND l.row_id = o.reward_id))
+           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'reward' AND l.row_id = o.reward_id OFFSET 0))
    OR EXISTS (
        SELECT FROM draws AS o WHERE o.tenant_id = n.tenant_id AND o.drawn_at >= s.since AND NOT EXISTS (
-           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'draw' AND l.row_id = o.draw_id))
+           SELECT FROM log_leaves AS l WHERE l.tenant_id = n.tenant_id AND l.kind = 'draw' AND l.row_id = o.draw_id OFFSET 0))
 ORDER BY n.tenant_id
 
 -- name: lock_tree

@@ -255,6 +255,7 @@ async def forecast(
     per_player: int = 0,
     days: int = 0,
     budget: int = 0,
+    tiers: str = "",
     connection: Connection = DEFAULTS,
 ) -> None:
     """Forecast what a game will cost, and which prizes run out.
@@ -271,8 +272,17 @@ async def forecast(
         The days over which the plays are spread; by default until the game ends.
     budget
         Also show the probability of a higher cost, and odds that keep this amount.
+    tiers
+        For score_to_tier: the share of plays that reach each tier, such as 0.6,0.3,0.1. By default as in the
+        newest plays.
     """
-    query = {"plays": plays, "plays_per_player": per_player, "days": days, "budget": budget}
+    query: dict[str, Any] = {
+        "plays": plays,
+        "plays_per_player": per_player,
+        "days": days,
+        "budget": budget,
+        "tiers": tiers,
+    }
     async with connected(connection) as edge:
         done = await edge.get(f"/games/{game}/forecast", **{name: value for name, value in query.items() if value})
     if connection.json:

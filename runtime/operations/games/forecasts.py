@@ -27,10 +27,10 @@ from runtime.actors.game.state import PrizeTerms as StoredPrize
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import Checks
+from runtime.operations.games.chances import chances_of
 from runtime.rules.forecast import Answer, GameTerms, Task
 from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
 from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
-from runtime.rules.handlers import probability
 from runtime.rules.release import EVEN, SEALED, schedule
 from runtime.wire.scope import tenant_of
 
@@ -59,7 +59,7 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
 
     The distribution is computed, not sampled: from the odds, the stock that is left, caps, releases and
     `on_unavailable`.
-    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if plays do not draw by declared odds; INVALID_ARGUMENT on
+    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if plays do not draw by odds (`chances_of`); INVALID_ARGUMENT on
     `plays` if it takes more than 10 seconds of CPU time or 1 GiB of memory; UNAVAILABLE OVERLOADED while another one of
     the tenant runs.
     """
@@ -72,17 +72,13 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
     checks.raise_found()
     definition = game["definition"]
     rules, rule = read_rules(definition)
-    config = rules.config
-    if not isinstance(config, probability.Config):
-        raise Fault(Status.FAILED_PRECONDITION, "NO_ODDS", "this game's plays do not draw by declared odds")
-    chances: dict[str, float] = {}
-    for prize in config.prizes:
-        chances[prize.prize_id] = chances.get(prize.prize_id, 0.0) + prize.probability
+    chances, assumptions = await chances_of(engine, request, definition, rules.config)
     if rule.on_unavailable == "fallback" and rule.fallback_prize_id:
         chances.setdefault(rule.fallback_prize_id, 0.0)
     if len(chances) > PRIZES_MAX:
         raise invalid("id", f"a forecast covers at most {PRIZES_MAX} prizes")
     setting = await _Setting.of(engine, request, game, list(chances))
+    setting.assumptions += assumptions
     ids = list(chances)
     terms = GameTerms(
         tuple(setting.prize(prize_id, chances[prize_id]) for prize_id in ids),

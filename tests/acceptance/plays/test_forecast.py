@@ -7,12 +7,13 @@ from typing import cast
 import pytest
 
 from runtime.errors import Fault
+from runtime.operations.games import chances
 from runtime.operations.games.forecasts import computed
 from runtime.rules.forecast import GameTerms, Task
 from runtime.rules.forecast.terms import PrizeTerms
 from tests.support.operator import Operator
 from tests.support.stack import fields_of
-from tests.support.world import WHEEL, World
+from tests.support.world import EGGS, WHEEL, World
 
 
 async def test_forecast_uses_odds_stock_codes_and_values(world: World) -> None:
@@ -45,10 +46,21 @@ async def test_forecast_names_what_it_leaves_out(world: World) -> None:
     assert found["mean"] == 0  # All plays come before the release.
 
 
-async def test_forecast_without_declared_odds_is_refused(world: World) -> None:
+async def test_forecast_uses_shares_of_tiers_and_refuses_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [{"item": "star", "weight": 1, "quantity": 1, "slot_index": 0}]
     game_id = await world.game({**WHEEL, "reward_handler": "lucky_item"}, {"items": items})
     assert (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast")).reason == "NO_ODDS"
+    mug = await world.prize(value=10.0)
+    tiers = [{"min": low, "max": low + 9, "prize_group": group} for low, group in ((0, "a"), (10, "b"))]
+    groups = {one: [{"prize_id": mug, "probability": chance}] for one, chance in (("a", 0.1), ("b", 0.5))}
+    path = f"/admin/games/{await world.game(EGGS, {'tiers': tiers, 'prize_groups': groups})}/forecast"
+    declared = (await world.stack.admin("GET", path, plays=100, tiers="0.8,0.2")).data
+    assert declared["mean"] == pytest.approx(100 * 10 * (0.8 * 0.1 + 0.2 * 0.5)) and not declared["exact"]
+    assert fields_of(await world.stack.admin("GET", path, tiers="0.8,0.3")) == ["tiers"]
+    assert (await world.stack.admin("GET", path)).reason == "NO_ODDS", "without enough plays"
+    monkeypatch.setattr(chances, "OBSERVED_MIN", 1)
+    await world.round(path.split("/")[3], payload={"score": 12, "duration_ms": 9})
+    assert (await world.stack.admin("GET", path, plays=100)).data["mean"] == pytest.approx(100 * 10 * 0.5)
     euros = await world.prize(value=1.0, currency="EUR"), await world.prize(value=1.0, currency="USD")
     several = await world.wheel(*euros)
     for plays in (-1, 10_000_001):

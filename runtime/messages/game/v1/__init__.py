@@ -4308,6 +4308,12 @@ class ForecastGameRequest(betterproto2.Message):
     The currency of the cost; empty: that of the prizes. Others cost nothing here.
     """
 
+    tiers: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    For score_to_tier: the share of plays that reach each tier, separated by commas: 0.6,0.3,0.1. Empty: as in the game's
+    newest plays.
+    """
+
 
 default_message_pool.register_message("game.v1", "ForecastGameRequest", ForecastGameRequest)
 
@@ -4547,7 +4553,8 @@ class GameForecast(betterproto2.Message):
     assumptions: "list[str]" = betterproto2.field(22, betterproto2.TYPE_STRING, repeated=True)
     """
     INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN,
-    SEALED_AS_EVEN, WITHOUT_MILESTONES; RUN_OUT_ESTIMATED concerns `run_out_play` alone.
+    SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS; RUN_OUT_ESTIMATED concerns
+    `run_out_play` alone.
     """
 
 

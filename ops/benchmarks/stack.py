@@ -250,10 +250,10 @@ class BenchStack:
         """The current counters of all processes."""
         cpu: dict[str, float] = {}
         for process in self.processes:
-            cpu[process.name] = cpu.get(process.name, 0.0) + _cpu_seconds(process.popen.pid)
-        cpu["postgres"] = _cpu_seconds(self.postgres.pid)
+            cpu[process.name] = cpu.get(process.name, 0.0) + cpu_seconds(process.popen.pid)
+        cpu["postgres"] = cpu_seconds(self.postgres.pid)
         assert self.servers.valkey is not None
-        cpu["valkey"] = _cpu_seconds(self.servers.valkey.pid)
+        cpu["valkey"] = cpu_seconds(self.servers.valkey.pid)
         database = ephemeral = 0.0
         for process in self.processes:
             for port in process.metrics_ports if process.core_url else ():
@@ -273,7 +273,7 @@ class BenchStack:
         )
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """CPU seconds of a process and its running descendants."""
     total = 0.0
     root = psutil.Process(pid)

@@ -1,16 +1,22 @@
 """Plays: their cost relative to a bare aiohttp handler and to pgbench, and their scaling."""
 
+import asyncio
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
+
+import asyncpg
 
 from ops.api import Api
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.fixture import CHANCE, Fixture
+from ops.benchmarks.load import Loaded
 from ops.benchmarks.requests import Player
-from ops.benchmarks.stack import Process
+from ops.benchmarks.stack import Process, cpu_seconds
 from ops.servers.base import free_port
 
 MANY: Final = 50
@@ -132,9 +138,42 @@ class Plays(Case):
         port, connections = self.server.port, bench.scale.connections * self._processes
         sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], connections)
         plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
-        run = bench.measure(lambda: bench.loader.send(port, plays, connections))
+        run = self._measure(bench, lambda: bench.loader.send(port, plays, connections))
         self._played += run.done
         return run
+
+    def _measure(self, bench: Bench, load: Callable[[], Loaded]) -> Run:
+        return bench.measure(load)
+
+
+class OverCores(Plays):
+    """Plays over one or more Core processes: the share of each in their CPU, and of lock waits in active backends."""
+
+    def _measure(self, bench: Bench, load: Callable[[], Loaded]) -> Run:
+        cores = [_core(bench, f"core-{number}").popen.pid for number in range(1, self._processes + 1)]
+        before = [cpu_seconds(pid) for pid in cores]
+        sampled, over = Counter[str](), threading.Event()
+        sampling = threading.Thread(target=lambda: asyncio.run(self._sample(bench, sampled, over)))
+        sampling.start()
+        try:
+            run = bench.measure(load)
+        finally:
+            over.set()
+            sampling.join()
+        used = [cpu_seconds(pid) - spent for pid, spent in zip(cores, before, strict=True)]
+        shares = " + ".join(f"{one / sum(used):.0%}" for one in used)
+        return replace(run, note=f"Core {shares}, lock waits {sampled['lock'] / max(1, sampled['active']):.0%}")
+
+    async def _sample(self, bench: Bench, sampled: Counter[str], over: threading.Event) -> None:
+        connection = await asyncpg.connect(bench.stack.postgres.url("bench"))
+        while not over.is_set():
+            sampled.update(dict((await connection.fetch(_ACTIVE))[0]))
+            await asyncio.sleep(0.02)
+        await connection.close()
+
+
+_ACTIVE: Final = """SELECT count(*) AS active, count(*) FILTER (WHERE wait_event_type = 'Lock') AS lock
+    FROM pg_stat_activity WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 
 
 class Pairs(Plays):
@@ -331,4 +370,13 @@ CASES: Final = (
     Plays("batch-1", "actor off (BATCH_LIMIT=1)", no_batches, spins(1), (Ratio("hot"),)),
     Plays("split-1", "one Core process behind one edge", edge_over(1), spins(MANY), (Ratio("games-50"),)),
     Plays("split-2", "two Core processes behind one edge", edge_over(2), spins(MANY), (Ratio("split-1", least=1.0),)),
+    OverCores("hot-1-core", "one hot game, one Core process behind one edge", edge_over(1), spins(1)),
+    OverCores(
+        "hot-2-cores",
+        "the same over two Core processes",
+        edge_over(2),
+        spins(1),
+        (Ratio("hot-1-core", most=1.15, cpu_of="core"), Ratio("hot-1-core", most=1.25, cpu_of="postgres")),
+        processes=2,
+    ),
 )

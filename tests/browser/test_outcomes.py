@@ -276,6 +276,14 @@ async def test_text_and_picture_of_the_state_are_shown_by_the_widget_and_the_pag
     assert await page.inner_text(".state em") == "mug" and "can be claimed until" in await page.inner_text(".state")
 
 
+CALENDAR: Final = """(given) => {
+    const made = document.createElement("tombola-calendar");
+    for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
+    const title = Object.assign(document.createElement("h1"), { textContent: "A page of a brand" });
+    document.querySelector("main").replaceChildren(title, made);
+}"""
+
+
 @pytest.mark.parametrize("width", [390, 768, 1280])
 async def test_calendar_opens_a_door_a_day(fair: World, browser: Browser, width: int) -> None:
     stack = fair.stack
@@ -298,8 +306,21 @@ async def test_calendar_opens_a_door_a_day(fair: World, browser: Browser, width:
         assert await page.evaluate("document.activeElement.getAttribute('aria-current')") == "date"
         await page.keyboard.press("Enter")
         await page.wait_for_selector(".frame h1:has-text('Door 3')")
+        await page.evaluate(CALENDAR, {"campaign": campaign_id, "tenant": stack.tenant_id})
+        await page.wait_for_selector("tombola-calendar .doors")
+        assert [await door.get_attribute("data-door") for door in await doors.all()] == kinds
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        assert await violations(page) == []
+        await visit.shot(f"calendar element {width}")
+        await page.locator("tombola-calendar .doors button").press("Enter")
+        await page.wait_for_selector("tombola-calendar tombola-game h2:has-text('Door 3')")
+        await visit.shot(f"calendar element open {width}", whole=False)
+        await page.get_by_role("button", name="Close").press("Enter")
+        await page.wait_for_selector(".doors button:focus >> text=Door 3")
+        await page.locator("tombola-calendar").evaluate("element => element.setAttribute('locale', 'de')")
+        await page.wait_for_selector(".doors button >> text=Spielen")
         await page.click("text=Advent calendar")
-        await page.wait_for_selector(".doors")
+        await page.wait_for_selector(".doors a")
 
 
 async def test_receipt_is_verified_in_the_browser_alone(fair: World, visit: Visit) -> None:

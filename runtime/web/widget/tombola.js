@@ -1,4 +1,5 @@
-// <tombola-game game="game_..."></tombola-game>: a game, played where it stands. The entry that pages load.
+// <tombola-game game="game_...">: a game, played where it stands; <tombola-calendar campaign="camp_...">: the games of a
+// campaign as doors. The entry that pages load.
 
 import { Api } from "./api.js";
 import { fileOf, mountGame } from "./games.js";
@@ -304,9 +305,19 @@ export class TombolaGame extends HTMLElement {
   }
 }
 
+/** Attributes: `campaign` (its id), and `tenant`, `token`, `locale` and `api` as of a game. Events: those of its games. */
+class TombolaCalendar extends HTMLElement {
+  connectedCallback() {
+    void loadModule("./calendar.js").then((file) => file.connect(this, HOME));
+  }
+}
+
 // Another tab signed in or out, or became a guest.
 addEventListener("storage", (event) => {
   if (/^tombola\.(login|guest):/.test(event.key ?? "")) void loadModule("./login.js").then((file) => file.heard(event));
 });
 
-if (!customElements.get("tombola-game")) customElements.define("tombola-game", TombolaGame);
+if (!customElements.get("tombola-game")) {
+  customElements.define("tombola-game", TombolaGame);
+  customElements.define("tombola-calendar", TombolaCalendar);
+}

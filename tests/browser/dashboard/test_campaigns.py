@@ -241,14 +241,16 @@ async def test_link_snippet_and_qr_code_lead_to_the_campaign(browser: Browser, f
         await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
         text = await part.inner_text()
         assert "Activate a game to get" in text and "Add your site's origin" in text
-        game_id = await fair.wheel(await fair.prize(), name="Harvest wheel")
-        for path, link in (
-            (f"/campaigns/{fair.campaign_id}", f"{base}/c/{fair.campaign_id}{query}"),
-            (f"/games/{game_id}", f"{base}/p/{game_id}{query}"),
+        game_id, campaign_id = await fair.wheel(await fair.prize(), name="Harvest wheel"), fair.campaign_id
+        doors = {"settings": {"page": {"layout": "calendar"}}}
+        assert (await fair.stack.admin("PUT", f"/admin/campaigns/{campaign_id}", doors)).code == "OK"
+        for path, link, element in (
+            (f"/campaigns/{campaign_id}", f"{base}/c/{campaign_id}{query}", f'calendar campaign="{campaign_id}"'),
+            (f"/games/{game_id}", f"{base}/p/{game_id}{query}", f'game game="{game_id}"'),
         ):
             await desk.to(path)
             assert await part.locator("a").get_attribute("href") == link
-            element = f'<tombola-game game="{game_id}" tenant="{tenant_id}"></tombola-game>'
+            element = f'<tombola-{element} tenant="{tenant_id}"></tombola-{element.partition(" ")[0]}>'
             snippet = f'{base}/widget/v1/tombola.js"></script>\n{element}'
             for name, copied in (("Copy link", link), ("Copy snippet", snippet)):
                 await part.get_by_role("button", name=name).click()

@@ -120,7 +120,7 @@ export default function Campaign({ id }) {
     ${can("PreviewMessage") && html`<${Messages} campaign=${campaign} />`}
     ${can("ExportRows") && campaign.status !== "CAMPAIGN_STATUS_DRAFT" && html`<${Exports} campaign=${campaign} />`}
     ${games.data && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<${Embed} kind="c" of=${campaign} origins=${campaign.origins}
-      games=${active.map((one) => one.id)} note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
+      games=${active.map((one) => one.id)} calendar=${active.length > 0 && campaign.settings?.page?.layout === "calendar"} note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
     <${Section} title=${say("campaign.details")}>
       <dl class="details">
         <dt>${say("campaign.id")}</dt><dd><${Id} value=${campaign.id} /></dd>

@@ -13,10 +13,11 @@ const PICTURE_PIXELS = 512;
  * @param {"c" | "p"} props.kind whether a campaign's page or a game's
  * @param {{id: string, name: string}} props.of
  * @param {string[]} props.games ids of the playable games to embed
+ * @param {boolean} [props.calendar] whether the campaign is embedded as a calendar
  * @param {string[]} props.origins the origins that may embed it
  * @param {string} [props.note] why it is not visible yet
  */
-export function Embed({ kind, of, games, origins, note = "" }) {
+export function Embed({ kind, of, games, calendar = false, origins, note = "" }) {
   const { consumer_url: base, tenant_id: tenant, default_tenant: known } = /** @type {any} */ (me.value);
   if (!base) {
     return html`<${Section} title=${say("embed.title")}><p>${say("embed.unknown")}</p><p><code>CONSUMER_BASE_URL=https://play.example</code></p><//>`;
@@ -24,7 +25,8 @@ export function Embed({ kind, of, games, origins, note = "" }) {
   const other = tenant !== known;
   const link = `${base}/${kind}/${encodeURIComponent(of.id)}${other ? `?tenant_id=${encodeURIComponent(tenant)}` : ""}`;
   const named = other ? ` tenant="${tenant}"` : "";
-  const snippet = [`<script type="module" src="${base}/widget/v1/tombola.js"></script>`, ...games.map((id) => `<tombola-game game="${id}"${named}></tombola-game>`)].join("\n");
+  const elements = calendar ? [`<tombola-calendar campaign="${of.id}"${named}></tombola-calendar>`] : games.map((id) => `<tombola-game game="${id}"${named}></tombola-game>`);
+  const snippet = [`<script type="module" src="${base}/widget/v1/tombola.js"></script>`, ...elements].join("\n");
   return html`<${Section} title=${say("embed.title")} note=${note}>
     <div class="embed">
       <div>

@@ -1,5 +1,5 @@
 /**
- * What <tombola-game> offers the page that it stands on. Served at /widget/v1/tombola.d.ts.
+ * What <tombola-game> and <tombola-calendar> offer the page that they stand on. Served at /widget/v1/tombola.d.ts.
  *
  *     import type { TombolaGame } from "./tombola.d.ts";
  *     const game = document.querySelector("tombola-game");
@@ -139,23 +139,39 @@ export class TombolaGame extends HTMLElement {
   addEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;
 }
 
-/** What JSX takes on <tombola-game>: its attributes, and what any element has. */
+/** The games of a campaign as the doors of a calendar. The events are those of its games. */
+export interface TombolaCalendar extends HTMLElement {}
+
+/** Attribute of <tombola-calendar> -> what it is. */
+export interface TombolaCalendarAttributes {
+  campaign: string;
+  token?: string;
+  tenant?: string;
+  locale?: string;
+  api?: string;
+}
+
+interface Usual {
+  ref?: any;
+  key?: any;
+  id?: string;
+  class?: string;
+  className?: string;
+  slot?: string;
+  style?: any;
+  children?: any;
+}
+
+/** What JSX takes on the elements: their attributes, and what any element has. */
 export interface TombolaElements {
-  "tombola-game": TombolaAttributes & {
-    ref?: any;
-    key?: any;
-    id?: string;
-    class?: string;
-    className?: string;
-    slot?: string;
-    style?: any;
-    children?: any;
-  };
+  "tombola-game": TombolaAttributes & Usual;
+  "tombola-calendar": TombolaCalendarAttributes & Usual;
 }
 
 declare global {
   interface HTMLElementTagNameMap {
     "tombola-game": TombolaGame;
+    "tombola-calendar": TombolaCalendar;
   }
   namespace JSX {
     interface IntrinsicElements extends TombolaElements {}

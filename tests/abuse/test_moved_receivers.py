@@ -139,8 +139,7 @@ def test_plugin_config_counts_entirely_as_the_receiver() -> None:
     stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
     assert list(leaked_secrets(stored, {"endpoint": "https://sheets.example"})) == []
     for config, saved in (
-        ({"endpoint": "https://thief.example"}, ["secret", "headers"]),
-        ({}, ["secret", "headers"]),
+        *(({"endpoint": "https://thief.example"}, ["secret", "headers"]), ({}, ["secret", "headers"])),
         ({**stored, "url": HOME, "secret": None}, ["secret"]),
     ):
         fields = {name: value for name, value in config.items() if value is not None}

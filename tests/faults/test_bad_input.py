@@ -65,8 +65,7 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
     tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "all"}], "prize_groups": {"all": []}}
     rungs = block(rung("mug", 2, prize_id), auto_grant=False)
     games = [
-        await world.wheel(prize_id),
-        await world.game(EGGS, tiers),
+        *(await world.wheel(prize_id), await world.game(EGGS, tiers)),
         await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 1}),
         await world.game(COLLECTION, COINS, milestones=rungs),
     ]

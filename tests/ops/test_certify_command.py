@@ -155,8 +155,7 @@ LIES: dict[str, tuple[str, Lie, str]] = {
     "bad JSON is an error": ("Bad JSON", where("/prizes", lambda one: replace(one, http=500), 400), "500"),
     "a body is expensive": (
         "One expensive body",
-        lambda path, answer: replace(answer, seconds=next(GROWING)) if path.endswith("/play") else answer,
-        "took",
+        *(lambda path, answer: replace(answer, seconds=next(GROWING)) if path.endswith("/play") else answer, "took"),
     ),
     "a suspended tenant plays": ("A suspended tenant", where("/play", lambda one: success(one, **PLAY), 403), "200"),
 }

@@ -90,8 +90,7 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "packs": ("0 AS turns, 0 AS amount", "1 AS turns, 1 AS amount"),
     "redemptions": (r"'\x01'::bytea AS code_hash, 't' AS receipt_id", "NULL::bytea AS code_hash, NULL AS receipt_id"),
     "stock": (
-        "10 AS total, 4 AS remaining, 7 AS awarded",
-        "10 AS total, 4 AS remaining, 5 AS awarded",
+        *("10 AS total, 4 AS remaining, 7 AS awarded", "10 AS total, 4 AS remaining, 5 AS awarded"),
         "0 AS total, 1 AS remaining, 0 AS awarded",
     ),
     "promised_terms": (r"'\x01'::bytea AS terms, encode(sha256('\x02'), 'hex') AS revision_hash",),

@@ -73,8 +73,7 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
             (("", "", "cup", "", "", "", FROM_THE_FIRST, 20), "r2"),
             (("", "", "", "game_2", "", "", FROM_THE_FIRST, 20), "r6"),
             (("", "", "", "", "", "other", FROM_THE_FIRST, 20), "r9 r1"),
-            (("", "", "", "", "", "", "r6", 3), "r5 r4 r3"),
-            (("", "", "", "", "ann", "", "r6", 3), "r5 r4 r3"),
+            *((("", "", "", "", "", "", "r6", 3), "r5 r4 r3"), (("", "", "", "", "ann", "", "r6", 3), "r5 r4 r3")),
         ],
     ),
     "wallet.balances": (
@@ -92,8 +91,7 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
             (("ann", "", "", FROM_THE_FIRST, None, 20), "e3 e2 e1 e4"),
             (("bob", "", "", FROM_THE_FIRST, None, 20), "e5"),
             (("ann", "camp_2", "", FROM_THE_FIRST, None, 20), "e1"),
-            (("ann", "", "leaf", FROM_THE_FIRST, None, 20), "e2"),
-            (("ann", "", "", 2, "e2", 1), "e1"),
+            *((("ann", "", "leaf", FROM_THE_FIRST, None, 20), "e2"), (("ann", "", "", 2, "e2", 1), "e1")),
             (("ann", "", "", 3, "e3", 2), "e2 e1"),
         ],
     ),
@@ -133,8 +131,7 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
             (("camp_2", "", "", "%", "", FROM_THE_FIRST, 20), "q1"),
             (("", "weekly", "", "%", "", FROM_THE_FIRST, 20), "q2"),
             (("", "", "", "%share%", "", FROM_THE_FIRST, 20), "q5"),
-            (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "q5 q3 q2"),
-            (("", "", "", "%", "", "q5", 2), "q3 q2"),
+            *((("", "", "", "%", "shop", FROM_THE_FIRST, 20), "q5 q3 q2"), (("", "", "", "%", "", "q5", 2), "q3 q2")),
         ],
     ),
     "quests.turns": (
@@ -149,10 +146,8 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
         [
             (("", "", "%", "", FROM_THE_FIRST, 20), "b5 b3 b2 b1"),
             (("", "archived", "%", "", FROM_THE_FIRST, 20), "b4"),
-            (("camp_2", "", "%", "", FROM_THE_FIRST, 20), "b1"),
-            (("", "", "%best%", "", FROM_THE_FIRST, 20), "b5"),
-            (("", "", "%", "shop", FROM_THE_FIRST, 20), "b5 b3 b2"),
-            (("", "", "%", "", "b5", 2), "b3 b2"),
+            *((("camp_2", "", "%", "", FROM_THE_FIRST, 20), "b1"), (("", "", "%best%", "", FROM_THE_FIRST, 20), "b5")),
+            *((("", "", "%", "shop", FROM_THE_FIRST, 20), "b5 b3 b2"), (("", "", "%", "", "b5", 2), "b3 b2")),
         ],
     ),
     "fulfillment.list": (
@@ -178,8 +173,7 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
     "play.history": (
         ("play_id",),
         [
-            (("game", "ann", FROM_THE_FIRST, 20), "y3 y2 y1"),
-            (("game_2", "ann", FROM_THE_FIRST, 20), "y4"),
+            *((("game", "ann", FROM_THE_FIRST, 20), "y3 y2 y1"), (("game_2", "ann", FROM_THE_FIRST, 20), "y4")),
             (("game", "ann", "y3", 1), "y2"),
         ],
     ),

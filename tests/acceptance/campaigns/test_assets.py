@@ -118,8 +118,7 @@ async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) 
     hostile = (
         *(("two files", form((FILE, body), (FILE, body))), ("no file", form((name, b"Logo"))), ("nothing", b"")),
         *(
-            ("an empty file", form((FILE, b""))),
-            ("a page", form((FILE, SCRIPT))),
+            *(("an empty file", form((FILE, b""))), ("a page", form((FILE, SCRIPT)))),
             ("a cut form", form((FILE, body))[:-9]),
         ),
         *(("a bare boundary", b"--b--\r\n"), ("many parts", form(*[(name, b"x")] * 50_000)), ("a huge header", huge)),

@@ -53,8 +53,7 @@ async def test_board_with_wrong_fields_names_all_of_them(stack: Stack) -> None:
     valid = {"name": "Top", "metric": "score", "mode": "sum", "campaign_id": campaign_id}
     for wrong, field in (
         ({"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": "prize_none"}]}, "prizes[0].prize_id"),
-        ({"metric": "LEADERBOARD_METRIC_JOY"}, "metric"),
-        ({"game_id": stranger["id"]}, "game_id"),
+        *(({"metric": "LEADERBOARD_METRIC_JOY"}, "metric"), ({"game_id": stranger["id"]}, "game_id")),
     ):
         assert fields_of(await stack.admin("POST", "/admin/leaderboards", {**valid, **wrong})) == [field]
     answer = await stack.admin("POST", "/admin/leaderboards", {**valid, "campaign_id": "camp_none"})
@@ -203,8 +202,7 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     assert len(await order(stack, board["id"])) == 6
     assert (await rankings(stack, board["id"], player_id="p2"))["me"]["rank"] == 3
     for verb, sub, body in (
-        ("PUT", "", {"name": "New"}),
-        ("POST", "/adjust", {"player_id": "p1", "delta": 1, "reason": "r"}),
+        *(("PUT", "", {"name": "New"}), ("POST", "/adjust", {"player_id": "p1", "delta": 1, "reason": "r"})),
         ("POST", "/disqualify", {"player_id": "p1", "reason": "r"}),
     ):
         answer = await stack.admin(verb, path + sub, body)

@@ -114,8 +114,7 @@ async def test_live_stream_needs_a_token_of_staff_and_ends_with_it(module_stack:
 @pytest.mark.parametrize(
     ("bound", "most", "refuses"),
     [
-        ("STREAMS_MAX", 2, (True, False, False)),
-        ("OF_TENANT_MAX", 2, (True, True, False)),
+        *(("STREAMS_MAX", 2, (True, False, False)), ("OF_TENANT_MAX", 2, (True, True, False))),
         ("OF_EDGE_SHARE", 2_048, (True, True, True)),
     ],
 )

@@ -192,8 +192,7 @@ async def test_event_to_a_closed_quest_is_refused(world: World) -> None:
     quest = await taking(world)
     first = await quest.tell("e1")
     for fields in (
-        {"status": "draft"},
-        {"status": "active", "start_date": int(time.time()) + 3600},
+        *({"status": "draft"}, {"status": "active", "start_date": int(time.time()) + 3600}),
         {"start_date": 0, "end_date": int(time.time()) - 3600},
     ):
         assert (await quest.put(**fields)).http == 200

@@ -43,8 +43,7 @@ async def test_figures_count_a_replayed_log_of_views(stack: Stack) -> None:
     game_id = (await stack.admin("POST", "/admin/games", wheel(campaign_id))).data["id"]
     pick = random.Random(SEED).choice
     sources: list[dict[str, str]] = [
-        {},
-        {"utm_source": "mail", "utm_medium": "email", "utm_campaign": "spring", "referrer": "mail.example"},
+        *({}, {"utm_source": "mail", "utm_medium": "email", "utm_campaign": "spring", "referrer": "mail.example"}),
         {"referrer": "news.example"},
     ]
     log = [(f"203.0.113.{pick(range(40))}", pick([*DEVICES]), pick(sources), pick(["", game_id])) for _ in range(600)]

@@ -275,8 +275,7 @@ class TestConnection:
         request = m.GetCampaignRequest(scope=SCOPE, id="a")
         deep = msgspec.Raw(b"\x91" * 100_000 + b"\x90")
         rows = [
-            Call(1, "GetCampaign", body({"id": 5})).row(),
-            Call(2, "GetCampaign", body(request)).row(),
+            *(Call(1, "GetCampaign", body({"id": 5})).row(), Call(2, "GetCampaign", body(request)).row()),
             Call(3, "Nothing", body(request)).row(),
             Call(4, "GetCampaign", body({"scope": None, "of_the_next_release": 1, "id": "b"})).row(),
         ]

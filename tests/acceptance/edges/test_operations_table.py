@@ -358,8 +358,7 @@ async def manage(ask: Conforming, known: Ids) -> None:
         event = {"kind": "event", "count": 1}
         bodies: tuple[tuple[str, dict[str, Any]], ...] = (
             ("quests", {"type": "daily", "turns": 1, "status": "active", "condition": event}),
-            ("packs", {"gives": {"turns": 1}}),
-            ("draws", {**draw, "randomness": {"kind": "INTERNAL"}}),
+            *(("packs", {"gives": {"turns": 1}}), ("draws", {**draw, "randomness": {"kind": "INTERNAL"}})),
         )
         made = {kind: (await ask.admin("POST", f"/admin/{kind}", of_world | body)).data["id"] for kind, body in bodies}
         answer = await ask.admin("POST", "/admin/draws", of_world | bodies[2][1] | {"tickets": {"imported": True}})

@@ -151,8 +151,7 @@ async def test_integration_of_messages_changes_with_them_alone(own_world: World,
     for verb, below in (("PUT", ""), ("POST", "/test"), ("POST", "/rotate"), ("DELETE", "")):
         assert (await stack.admin(verb, path + below, {})).reason == "IN_USE"
     for changed, status, events in (
-        ([template("WON", paused=True)], "PAUSED", []),
-        ([template("REMINDER")], "ACTIVE", ["message.reminder"]),
+        *(([template("WON", paused=True)], "PAUSED", []), ([template("REMINDER")], "ACTIVE", ["message.reminder"])),
         ([], "PAUSED", []),
     ):
         await send(own_world, *changed)
@@ -265,8 +264,7 @@ async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: S
         assert f'href="{link.replace("&", "&amp;")}"' in text_of(mail, "html")
         url = link.replace("https://play.example", stack.process.consumer_url)
         for verb, address, status, shown in (
-            ("GET", url, 200, "<form"),
-            ("POST", url[:-1] + ("0" if url[-1] != "0" else "1"), 400, "not valid"),
+            *(("GET", url, 200, "<form"), ("POST", url[:-1] + ("0" if url[-1] != "0" else "1"), 400, "not valid")),
             ("POST", url.replace("kind=won", "kind=reminder"), 400, "not valid"),
             ("POST", url, 200, "unsubscribed"),
         ):

@@ -216,8 +216,7 @@ WRONG: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     ("spreadsheet", {"service": "google_sheets"}, {"spreadsheet_id", "secret"}),
     ("spreadsheet", {**SHEET, "secret": "{}"}, {"secret"}),
     (
-        "spreadsheet",
-        {"service": "csv", "url": "x", "columns": ["id", "x"], "method": "GET"},
+        *("spreadsheet", {"service": "csv", "url": "x", "columns": ["id", "x"], "method": "GET"}),
         {"url", "columns[1]", "method"},
     ),
     ("crm", {"service": "hubspot", "secret": "a b"}, {"include", "secret"}),

@@ -37,8 +37,7 @@ async def test_game_reads_back_with_its_defaults(stack: Any, campaign_id: str) -
     [
         ({"wheel": "later"}, ["ui.wheel"]),
         ({"wheel": {"segments": [{}, 3, {"color": "red;"}]}}, ["ui.wheel.segments[1]", "ui.wheel.segments[2].color"]),
-        ({"picture": "http://shop.example/a.png"}, ["ui.picture"]),
-        ({"theme": {"primary": "teal"}}, []),
+        *(({"picture": "http://shop.example/a.png"}, ["ui.picture"]), ({"theme": {"primary": "teal"}}, [])),
     ],
 )
 async def test_ui_is_stored_with_warnings(stack: Any, campaign_id: str, ui: dict[str, Any], fields: list[str]) -> None:

@@ -39,8 +39,7 @@ WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
     [
         {"type": "goods", "value": 5, "expires_after_days": 7},
         {"type": "goods", "expires_after_days": 1, **CLAIMED},
-        {"type": "points", "value": 40, "expires_after_days": 7},
-        {"type": "turns", "value": 2},
+        *({"type": "points", "value": 40, "expires_after_days": 7}, {"type": "turns", "value": 2}),
         {"type": "goods", "fulfillment": WEBHOOK},
     ],
     ids=("delivered", "claimable", "points", "turns", "webhook"),
@@ -152,8 +151,7 @@ async def test_milestone_goes_from_locked_to_claimable(world: World) -> None:
         seen.append((item["balance"], item["progress"], item["status"], item["granted_at"]))
         await world.round(game_id)
     assert seen == [
-        (0, 0.0, "MILESTONE_STATUS_LOCKED", 0),
-        (2, 0.5, "MILESTONE_STATUS_LOCKED", 0),
+        *((0, 0.0, "MILESTONE_STATUS_LOCKED", 0), (2, 0.5, "MILESTONE_STATUS_LOCKED", 0)),
         (4, 1.0, "MILESTONE_STATUS_CLAIMABLE", 0),
     ]
 
@@ -207,8 +205,7 @@ async def test_claim_is_open_after_redeem_until(own_world: World, stack: Stack) 
     "fields",
     [
         {"end_date": 2_000_000_000, "redeem_until": 1_999_999_999},
-        {"start_date": 2_000_000_000, "redeem_until": 1_999_999_999},
-        {"redeem_until": -1},
+        *({"start_date": 2_000_000_000, "redeem_until": 1_999_999_999}, {"redeem_until": -1}),
         {"redeem_until": 10**15},
     ],
 )

@@ -124,8 +124,7 @@ async def test_claim_fields_read_back_and_are_shown_to_players(world: World) -> 
     path = f"/admin/prizes/{prize_id}"
     arguments = (await world.stack.admin("GET", path)).data["claim_fields"]
     assert arguments == [
-        {**NAME, "kind": "CLAIM_FIELD_KIND_TEXT", "options": []},
-        {**ADDRESS, "options": []},
+        *({**NAME, "kind": "CLAIM_FIELD_KIND_TEXT", "options": []}, {**ADDRESS, "options": []}),
         {**SIZE, "required": False},
     ]
     game = await world.wheel(prize_id)

@@ -85,8 +85,7 @@ async def notices(world: World) -> list[Any]:
 async def test_budget_with_a_wrong_field_names_it(shop: World) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"amount": -1, "currency": "EUR"}, "budget.amount"),
-        ({"amount": 1e16, "currency": "EUR"}, "budget.amount"),
-        ({"amount": 5}, "budget.currency"),
+        *(({"amount": 1e16, "currency": "EUR"}, "budget.amount"), ({"amount": 5}, "budget.currency")),
         ({"amount": 5, "currency": "euro"}, "budget.currency"),
     ]
     for wrong, field in cases:

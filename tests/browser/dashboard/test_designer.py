@@ -171,8 +171,7 @@ async def test_form_of_each_handler_keeps_its_config(desk: Desk, fair: World, mo
     configs: Sequence[tuple[dict[str, Any], dict[str, Any]]] = (
         (WHEEL, {"prizes": odds}),
         (EGGS, {"tiers": [{"min": 1, "max": 9, "prize_group": "good"}], "prize_groups": {"good": odds}}),
-        (GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 9}),
-        (COLLECTION, COINS),
+        *((GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 9}), (COLLECTION, COINS)),
     )
     await desk.enter("designer")
     for shape, config in configs:

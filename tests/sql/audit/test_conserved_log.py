@@ -51,8 +51,7 @@ LOG: Final[dict[str, Case]] = {
         f"{4:019}|reward early|from 2026-01-01T00:00:00Z|2025-12-31T23:58:59Z",
     ),
     "leaf_gap": (
-        "+ log_leaves leaf_index kind row_id: 0 mark a | 1 mark b | 3 mark c;",
-        "0,1,3",
+        *("+ log_leaves leaf_index kind row_id: 0 mark a | 1 mark b | 3 mark c;", "0,1,3"),
         f"{3:019}|mark c|leaf 2|none",
     ),
     "leaf_node": (

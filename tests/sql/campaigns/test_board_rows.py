@@ -114,8 +114,7 @@ async def test_board_requires_a_writable_campaign_and_a_game_of_it(
 @pytest.mark.parametrize(
     ("history", "gone"),
     [
-        ("SELECT", True),
-        ("INSERT INTO leaderboard_adjustments VALUES ('t', 'n', 'hidden', 'ann', 1, '')", False),
+        *(("SELECT", True), ("INSERT INTO leaderboard_adjustments VALUES ('t', 'n', 'hidden', 'ann', 1, '')", False)),
         ("INSERT INTO leaderboard_disqualifications VALUES ('t', 'hidden', 'ann', '')", False),
         ("UPDATE leaderboards SET status = 'finalized' WHERE board_id = 'hidden'", False),
         ("INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('t', 'n', 'draft', 'G', 's')", True),

@@ -50,8 +50,7 @@ async def test_prize_is_available_by_its_own_free_codes(connection: asyncpg.Conn
     assert {row[0]: row[-1] for row in shown} == {"mug": True, "code": False, "coded": True}
     async with connection.transaction():  # In which now() is one moment.
         for code, available in (
-            ("withdrawn_at = now()", False),
-            ("withdrawn_at = NULL, expires_at = now()", False),
+            *(("withdrawn_at = now()", False), ("withdrawn_at = NULL, expires_at = now()", False)),
             ("expires_at = now() + interval '1 microsecond'", True),
         ):
             await connection.execute(f"UPDATE codes SET {code} WHERE code_id = 'c2'")

@@ -258,8 +258,7 @@ async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database
 async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -> None:
     changes = Changes()
     changes.rewards += [
-        a_reward("won"),
-        a_reward("of_three_days")._replace(expires_after_days=3),
+        *(a_reward("won"), a_reward("of_three_days")._replace(expires_after_days=3)),
         a_reward("fulfilled")._replace(status="fulfilled"),
     ]
     await commit(database, changes)

@@ -151,8 +151,7 @@ async def expire(on: asyncpg.Pool, *code_ids: str, state: str = "", ending_at: i
 
 
 RIVALS: Final[list[tuple[str, str, dict[str, Any]]]] = [
-    ("won", "reward_id = 'reward'", {}),
-    ("withdrawn", "withdrawn_at = now()", {}),
+    *(("won", "reward_id = 'reward'", {}), ("withdrawn", "withdrawn_at = now()", {})),
     ("expired", "expires_at = now()", {"state": "free"}),
     ("moved", "expires_at = now() + interval '1 day'", {"ending_at": 1_800_000_000}),
     ("moved there", "expires_at = to_timestamp(1900000000)", {}),

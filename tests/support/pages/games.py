@@ -87,8 +87,7 @@ async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair 
         "scratch": (CARD, drawn, {"items": [{"emoji": "⭐"}]}),
         "eggs": (EGGS, tiers, {"catcher": {"most": 1, "lives": 1}}),
         "gifts": (
-            GIFTS,
-            {"drops": [star], "total_items": 1, "interval_ms": 1},
+            *(GIFTS, {"drops": [star], "total_items": 1, "interval_ms": 1}),
             {"items": {"star": {"emoji": "⭐", "label": "A star"}}},
         ),
         "collection": (COLLECTION, leaf, {"items": [{"item": "maple", "emoji": "🍁", "label": "Maple leaf"}]}),

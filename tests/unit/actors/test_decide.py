@@ -174,8 +174,7 @@ def test_win_takes_from_stock_codes_day_and_player(terms: dict[str, Any], left: 
 @pytest.mark.parametrize(
     ("winner", "reference", "rewarded"),
     [
-        (BY_PLAY, "play_1", False),
-        (BY_PLAY._replace(play_id="", milestone_id="rung"), "rung", True),
+        *((BY_PLAY, "play_1", False), (BY_PLAY._replace(play_id="", milestone_id="rung"), "rung", True)),
         (BY_PLAY._replace(milestone_id="rung"), "play_1", True),
     ],
 )
@@ -238,8 +237,7 @@ def test_play_is_counted_under_the_caps_that_it_was_decided_by(
 @pytest.mark.parametrize(
     ("terms", "quantities", "status", "codes", "tasks"),
     [
-        ({}, [2], "fulfilled", 0, ["delivered"]),
-        ({"redemption_mode": "on_claim"}, [2], "won", 0, []),
+        *(({}, [2], "fulfilled", 0, ["delivered"]), ({"redemption_mode": "on_claim"}, [2], "won", 0, [])),
         ({"channel": "webhook", "instant": False}, [2], "won", 0, ["pending"]),
         ({"channel": "voucher_code"}, [1, 1], "fulfilled", 2, ["delivered"] * 2),
     ],

@@ -225,8 +225,7 @@ def test_player_row_is_made_by_an_act_that_is_allowed(asks: PendingRequest, term
 @pytest.mark.parametrize(
     ("asks", "terms", "needs"),
     [
-        (pending(m.StartRequest()), {}, False),
-        (pending(m.StartRequest(), anonymous=True), {}, True),
+        *((pending(m.StartRequest()), {}, False), (pending(m.StartRequest(), anonymous=True), {}, True)),
         (pending(m.StartRequest(), anonymous=True), {"access": "public"}, False),
         (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), {"access": "public"}, False),
         (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), {}, True),

@@ -147,8 +147,7 @@ def test_body_of_any_bytes_is_read_or_refused(body: bytes) -> None:
         (b'{"game": {"rules": {"requires_turn": 1}}}', "game.rules.requires_turn", "true or false"),
         (b'{"game": {"rules": []}}', "game.rules", "object"),
         (
-            b'{"game": {"milestones": {"rungs": [{}, {"threshold": "x"}]}}}',
-            "game.milestones.rungs[1].threshold",
+            *(b'{"game": {"milestones": {"rungs": [{}, {"threshold": "x"}]}}}', "game.milestones.rungs[1].threshold"),
             "whole",
         ),
         (b'{"game": {"milestones": {"rungs": {}}}}', "game.milestones.rungs", "list"),

@@ -74,16 +74,14 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
         ("{:changed}", {"before": {"a": 1, "b": 1}, "after": {"b": 2, "c": 1}}, "a, b, c"),
         ("{budget:budget} {budget:used}", {"budget": None}, ""),
         (
-            "{budget:budget} {budget:used}",
-            {"budget": {"amount": 50, "currency": "EUR", "used": 5, "used_at": 1}},
+            *("{budget:budget} {budget:used}", {"budget": {"amount": 50, "currency": "EUR", "used": 5, "used_at": 1}}),
             "50.00 EUR 10%",
         ),
         ("{condition:condition}", {"condition": None}, "on request"),
         ("{state:code_state}", {"state": "CODE_STATE_UNSPECIFIED"}, "unknown"),
         ("{:which_codes} {:until_when}", {"all_free": True, "never": True}, "every free code never"),
         (
-            "{:which_codes} {:until_when}",
-            {"codes": ("a", "b"), "never": False, "until": "2027-01-31"},
+            *("{:which_codes} {:until_when}", {"codes": ("a", "b"), "never": False, "until": "2027-01-31"}),
             "2 codes 2027-01-31",
         ),
     ],

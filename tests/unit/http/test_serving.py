@@ -90,8 +90,7 @@ async def test_callers_trace_goes_on_in_any_version_of_traceparent(runner: Runne
 @pytest.mark.parametrize(
     "traceparent",
     [
-        "garbage",
-        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        *("garbage", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
         "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
         '00-4bf92f3577b34da6a3ce929d0e0e473"-00f067aa0ba902b7-01',

@@ -113,8 +113,7 @@ TIMES = [
     ("2026-11-28T22:00:00Z", "2026-11-28T22:00:59Z", "UTC", ""),
 ]
 AMOUNTS: list[tuple[list[dict[str, Any]], str]] = [
-    ([], "0"),
-    ([{"amount": 6, "currency": ""}], "6"),
+    *(([], "0"), ([{"amount": 6, "currency": ""}], "6")),
     ([{"amount": 6, "currency": ""}, {"amount": 5.5, "currency": "EUR"}], "5.5\u00a0EUR and 6 without a currency"),
 ]
 

@@ -59,11 +59,7 @@ WRONG: Final[dict[str, tuple[str, ...]]] = {
     ),
     "ASSETS_URL": (
         *(
-            "https://brand",
-            "s3://",
-            "s3://Brand",
-            "s3://brand/../other",
-            "s3://brand?colour=red",
+            *("https://brand", "s3://", "s3://Brand", "s3://brand/../other", "s3://brand?colour=red"),
             "s3://brand?region=EU",
         ),
         *("s3://brand?endpoint=ftp://s3.example", "s3://brand?endpoint=https://me:secret@s3.example"),
@@ -135,8 +131,7 @@ def test_networks_and_the_callback_address_are_read() -> None:
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:leaderboards"], {"REDIS_URL"}),
         ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_STAFF_SECRET"}),
         (
-            {"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083", "JWT_SECRET": MARKER},
-            ["admin"],
+            *({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083", "JWT_SECRET": MARKER}, ["admin"]),
             {"JWT_STAFF_SECRET"},
         ),
         ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE", "JWKS_TENANTS"}),
@@ -159,8 +154,7 @@ def test_setting_that_others_need_is_required(environ: dict[str, str], roles: li
         ({"TOKEN_SECONDS_MAX": "3600"}, {"REFRESH_TOKEN_SECONDS"}),
         ({"JWKS_ROLE_MAP": "boss=platform", "JWKS_TENANTS": "tenant_1"}, {"JWKS_ROLE_MAP"}),
         ({"JWKS_ROLE_MAP": "boss=platform", "JWKS_TENANTS": "*"}, set()),
-        ({"JWKS_ROLE_MAP": "boss=emperor"}, {"JWKS_ROLE_MAP"}),
-        ({"JWKS_TENANTS": "a}b"}, {"JWKS_TENANTS"}),
+        *(({"JWKS_ROLE_MAP": "boss=emperor"}, {"JWKS_ROLE_MAP"}), ({"JWKS_TENANTS": "a}b"}, {"JWKS_TENANTS"})),
         ({"JWT_OLD_SECRETS": f"{MARKER},short"}, {"JWT_OLD_SECRETS"}),
     ],
 )
@@ -177,8 +171,7 @@ def test_setting_that_opens_too_much_is_refused(environ: dict[str, str], refused
         ({"LOGIN_SENDER": "log"}, "consumer", {"LOGIN_SENDER"}),
         ({"LOGIN_SENDER": ""}, "consumer", {"LOGIN_SENDER"}),
         ({"HEADER_FALLBACK": "on"}, "consumer", {"HEADER_FALLBACK"}),
-        ({"HEADER_FALLBACK": "on"}, "admin", {"HEADER_FALLBACK"}),
-        ({"LOGIN_SENDER": "log"}, "admin", set()),
+        *(({"HEADER_FALLBACK": "on"}, "admin", {"HEADER_FALLBACK"}), ({"LOGIN_SENDER": "log"}, "admin", set())),
         ({"LOGIN_SENDER": "log", "HEADER_FALLBACK": "on"}, "worker:deliveries", set()),
     ],
 )

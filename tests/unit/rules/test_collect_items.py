@@ -40,8 +40,7 @@ def _caught(*numbers: int) -> dict[str, list[str]]:
     [
         ((4, 0, 1), [("prize_s", 1), ("prize_g", 2)], {"star": 1, "gift": 2}),
         ((0, 1, 2, 3, 4, 5), [("prize_g", 3), ("prize_s", 1)], {"gift": 3, "star": 1}),
-        ((8, 9, 10), [], {"leaf": 2}),
-        ((0, 0, 99), [("prize_g", 1)], {"gift": 1}),
+        *(((8, 9, 10), [], {"leaf": 2}), ((0, 0, 99), [("prize_g", 1)], {"gift": 1})),
     ],
     ids=["each counts one", "up to max_catchable", "decoys win nothing", "twice and outside the plan"],
 )

@@ -36,8 +36,7 @@ GAMES = {
     "all limited": GameTerms((*THREE[:2], PrizeTerms("sweet", 0.3, 3, 1.0)), 6, "redraw"),
 }
 CAPPED = (
-    PrizeTerms("car", 0.1, 3, 100.0, per_day=1),
-    PrizeTerms("bike", 0.2, 3, 10.0, per_player=1),
+    *(PrizeTerms("car", 0.1, 3, 100.0, per_day=1), PrizeTerms("bike", 0.2, 3, 10.0, per_player=1)),
     PrizeTerms("sweet", 0.3, 3, 1.0, freed=((0, 0), (2, 1), (4, 3))),
 )
 CAPPED_GAMES = {

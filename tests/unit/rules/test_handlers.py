@@ -11,8 +11,7 @@ Play = Callable[..., Outcome]
 
 CONFIG = {
     "tiers": [
-        {"min": 50, "max": 99, "prize_group": "silver"},
-        {"min": 100, "max": 1000, "prize_group": "gold"},
+        *({"min": 50, "max": 99, "prize_group": "silver"}, {"min": 100, "max": 1000, "prize_group": "gold"}),
         {"min": 10, "max": 20, "prize_group": "silver"},
     ],
     "prize_groups": {

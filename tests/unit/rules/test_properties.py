@@ -151,8 +151,7 @@ def test_replay_refuses_an_outcome_that_the_play_did_not_decide() -> None:
     path = _decide("probability", config, GameRule(), Words(b"seed"), {}, (), {}).path
     replay(rules, config, GameRule(), seed=b"seed", client_seed="", payload={}, plan=(), path=path)
     for seed, tampered, reason in [
-        (b"other", path, "another path"),
-        (b"seed", path[:1], "does not record"),
+        *((b"other", path, "another path"), (b"seed", path[:1], "does not record")),
         (b"seed", [*path, ["word", 1, 0.5]], "another path"),
         (b"seed", [path[0], ["available", "prize_b", 1, True]], "does not record"),
     ]:

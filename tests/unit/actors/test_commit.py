@@ -168,7 +168,7 @@ def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead
         ("$9::stock_take[]", "$9", r"\$9 as no type\[\], but it is stock, stock_take"),
         ("$18::game_debut[]", "$20::game_debut[]", r"\$20 as game_debut\[\], but it is no parameter"),
         ("--[ grants", "--[ grants_of_players", ""),
-        ("FROM unnest($14::new_task[]) AS n", "FROM tasks_of_nobody AS n", "takes no tasks"),
+        ("$14::new_task[]", "ARRAY[]::new_task[]", "takes no tasks"),
         ("FROM moment\n", "FROM moment, unnest($9::stock_take[])\n", r"\$9 \(stock\) must be of one part"),
         ("FROM unnest($14::new_task[]) AS n", "FROM unnest($14::new_task[], $3::new_play[])", r"\$3 \(plays\) must be"),
     ],

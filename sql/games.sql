@@ -87,6 +87,7 @@ SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
            SELECT FROM quests AS q WHERE q.tenant_id = $1 AND q.campaign_id = g.campaign_id AND q.status = 'active'
        ) AS has_quests,
        referral_quest($1, g.campaign_id) IS NOT NULL AS has_referrals,
+       jsonb_path_exists(coalesce(c.messages, '{}'), '$.templates[*] ? (@.paused == false)') AS has_messages,
        EXISTS (
            SELECT FROM leaderboards AS b
            WHERE b.tenant_id = $1 AND b.campaign_id = g.campaign_id AND b.game_id IN ('', g.game_id)

@@ -37,6 +37,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # The player. A guest's actions lock the row FOR SHARE; a merge locks it exclusively.
     "players",
     "contacts",
+    "message_stops",
     # Pictures and fonts, under the lock of the tenant.
     "assets",
     "asset_removals",

@@ -14,8 +14,15 @@ WHERE tenant_id = $1 AND player_id IN ($2, $3) ORDER BY player_id FOR UPDATE;
 SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 
 -- name: end_guest
--- Marks the guest as merged, for good. Uses the clock instead of the transaction's start, because rankings poll for
--- recently changed players.
+-- Marks the guest as merged, for good, and ends the same messages to the player as to the guest. Uses the clock instead of
+-- the transaction's start, because rankings poll for recently changed players.
+WITH unwanted AS (
+    INSERT INTO players AS p (tenant_id, player_id, auth_method, unsubscribed)
+    SELECT $1, $3::text, first_known_as($3::text), g.unsubscribed FROM players AS g
+    WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.unsubscribed <> '{}'
+    ON CONFLICT (tenant_id, player_id) DO UPDATE SET
+        unsubscribed = ARRAY(SELECT DISTINCT k FROM unnest(p.unsubscribed || excluded.unsubscribed) AS k ORDER BY k)
+)
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: move_referrals

@@ -25,8 +25,7 @@ SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_a
            SELECT min(o.value) FROM contacts AS o
            WHERE o.tenant_id = $1 AND o.player_id = w.id AND o.type = 'email' AND o.verified
        ), entry_contact(c.entry, e.fields, 'email'), '') AS email,
-       ARRAY(SELECT unnest(u.unsubscribed) FROM players AS u
-             WHERE u.tenant_id = $1 AND (u.player_id = w.id OR u.merged_into = w.id)) AS unsubscribed,
+       coalesce(p.unsubscribed, '{}') AS unsubscribed,
        r.reward_id, r.prize_id, r.name AS prize, r.game_id, unix(r.expires_at) AS expires_at,
        reward_status(r.status, r.expires_at, EXISTS (
            SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
@@ -67,8 +66,32 @@ ORDER BY d.delivery_id DESC LIMIT $7
 SELECT name FROM prizes WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY prize_id LIMIT 1
 
 -- name: unsubscribe
--- Ends messages of kind $3 to player $2.
+-- Ends messages of kind $3 to player $2, or to the player that the guest became.
 INSERT INTO players AS p (tenant_id, player_id, auth_method, unsubscribed)
-SELECT tenant_id, $2::text, first_known_as($2::text), ARRAY[$3::text] FROM tenants WHERE tenant_id = $1
+SELECT tenant_id, w.id, first_known_as(w.id), ARRAY[$3::text]
+FROM tenants CROSS JOIN LATERAL (
+    SELECT coalesce((SELECT g.merged_into FROM players AS g WHERE g.tenant_id = $1 AND g.player_id = $2), $2::text) AS id
+) AS w
+WHERE tenant_id = $1
 ON CONFLICT (tenant_id, player_id) DO UPDATE SET unsubscribed = array_append(p.unsubscribed, $3)
     WHERE $3 <> ALL (p.unsubscribed)
+
+-- name: stops
+-- Whether staff ended messages of kind $3 for an address. $2 its hashes, of all keys.
+SELECT EXISTS (SELECT FROM message_stops WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND $3 = ANY(kinds))
+
+-- name: stop
+-- Ends messages of kinds $3 to the address with hash $2.
+INSERT INTO message_stops AS s (tenant_id, address_hash, kinds) VALUES ($1, $2, $3)
+ON CONFLICT (tenant_id, address_hash) DO UPDATE SET
+    kinds = ARRAY(SELECT DISTINCT k FROM unnest(s.kinds || excluded.kinds) AS k ORDER BY k)
+
+-- name: resume
+-- Sends messages of kinds $3 to an address again. $2 its hashes, of all keys.
+UPDATE message_stops SET kinds = ARRAY(SELECT k FROM unnest(kinds) AS k WHERE k <> ALL ($3::text[]))
+WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND kinds && $3::text[]
+
+-- name: stopped
+-- The kinds that staff ended for an address. $2 its hashes, of all keys.
+SELECT DISTINCT unnest(kinds) AS kind FROM message_stops
+WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) ORDER BY kind

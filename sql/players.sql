@@ -2,7 +2,7 @@
 
 -- name: find
 -- A player with contacts. $1 tenant, $2 player. No row: unknown.
-SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth_method, p.status,
+SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth_method, p.status, p.unsubscribed,
        unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
        coalesce((
            SELECT jsonb_agg(jsonb_build_object('id', c.contact_id, 'type', c.type, 'value', c.value,
@@ -23,16 +23,17 @@ RETURNING player_id;
 
 -- name: update
 -- Sets the fields that are not null; creates the player if missing. No row: unknown tenant.
--- $1 tenant, $2 player, $3 display_name, $4 avatar_url, $5 locale, $6 attributes.
-INSERT INTO players AS p (tenant_id, player_id, auth_method, display_name, avatar_url, locale, attributes)
+-- $1 tenant, $2 player, $3 display_name, $4 avatar_url, $5 locale, $6 attributes, $7 unsubscribed.
+INSERT INTO players AS p (tenant_id, player_id, auth_method, display_name, avatar_url, locale, attributes, unsubscribed)
 SELECT tenant_id, $2::text, first_known_as($2::text), coalesce($3::text, ''), coalesce($4::text, ''), coalesce($5::text, ''),
-       coalesce($6::jsonb, '{}')
+       coalesce($6::jsonb, '{}'), coalesce($7::text[], '{}')
 FROM tenants WHERE tenant_id = $1
 ON CONFLICT (tenant_id, player_id) DO UPDATE SET
     display_name = coalesce($3::text, p.display_name),
     avatar_url = coalesce($4::text, p.avatar_url),
     locale = coalesce($5::text, p.locale),
     attributes = coalesce($6::jsonb, p.attributes),
+    unsubscribed = coalesce($7::text[], p.unsubscribed),
     updated_at = now()
 RETURNING player_id;
 

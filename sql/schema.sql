@@ -632,6 +632,14 @@ CREATE TABLE players (
 CREATE INDEX players_updated ON players (tenant_id, updated_at);
 CREATE INDEX players_merged ON players (tenant_id, merged_into) WHERE merged_into IS NOT NULL;
 
+-- Kinds of messages that staff ended for an e-mail address, under keyed hashes of its canonical form.
+CREATE TABLE message_stops (
+    tenant_id    text COLLATE "C" NOT NULL,
+    address_hash bytea  NOT NULL,
+    kinds        text[] NOT NULL,
+    PRIMARY KEY (tenant_id, address_hash)
+);
+
 CREATE TABLE contacts (
     tenant_id  text COLLATE "C" NOT NULL,
     contact_id ident       NOT NULL,

@@ -28,7 +28,7 @@ from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.rules import mail
 from runtime.settings import Settings
 from runtime.stores.database import Database
-from runtime.wire.contacts import masked
+from runtime.wire.contacts import canonical, masked
 
 EMAIL: Final = "email"
 """The type of the integrations."""
@@ -96,12 +96,15 @@ class Mailing:
         except (VaultError, ValueError) as error:
             return event, Failed(f"the code cannot be decrypted: {error}", of_one=True)
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
+        stops = stop_hashes(self._settings, event.tenant_id, facts["email"])
         link = self._unsubscribe_url(event.tenant_id, facts["player_id"], kind)
         message = composed(sender, event.id, facts["email"], made, link)
         try:
+            if await database.fetchval(_SQL["stops"], event.tenant_id, stops, kind):
+                return event, Skipped("staff ended these messages to the address")
             return event, await self._send(sender, message, event.tenant_id, facts["email"])
         except (Fault, asyncpg.PostgresError) as error:
-            return event, Failed(f"the limit of the address cannot be read: {type(error).__name__}")
+            return event, Failed(f"the limits of the address cannot be read: {type(error).__name__}")
 
     async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, address: str) -> LoggedOutcome:
         """Sends a mail within the limit of its address. A mail that is tried again is counted once."""
@@ -177,6 +180,11 @@ def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind:
     """The tokens that end a kind of message to a player: the first is sent, the others are of earlier CODE_KEYS."""
     found = vault_of(settings.code_keys).fingerprints(f"{kind}:{player_id}", f"unsubscribe/{tenant_id}")
     return [one.hex() for one in found]
+
+
+def stop_hashes(settings: Settings, tenant_id: str, address: str) -> list[bytes]:
+    """Hashes of an address for messages that staff ended: the first is stored, the others are of earlier keys."""
+    return vault_of(settings.code_keys).fingerprints(canonical("email", address), f"message-stops/{tenant_id}")
 
 
 def composed(sender: SmtpSender, message_id: str, address: str, made: mail.Mail, link: str = "") -> EmailMessage:

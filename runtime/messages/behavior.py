@@ -173,6 +173,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "ListRedemptionsRequest": frozenset(["scope"]),
     "PreviewMessageRequest": frozenset(["scope", "template"]),
     "UnsubscribeRequest": frozenset(["scope", "player_id", "kind", "token"]),
+    "UnsubscribeAddressRequest": frozenset(["scope", "address"]),
     "GetLogRequest": frozenset(["scope"]),
     "ReadLogCheckpointRequest": frozenset(["scope"]),
     "ReadLogTileRequest": frozenset(["scope"]),
@@ -367,6 +368,7 @@ MOST: dict[str, dict[str, int]] = {
     "ReportReceiptRequest": {"receipt_id": 200, "player_id": 128, "email": 254, "phone": 254},
     "PreviewMessageRequest": {"language": 35, "default_language": 35, "to": 254},
     "UnsubscribeRequest": {"player_id": 128, "token": 64},
+    "UnsubscribeAddressRequest": {"address": 254},
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -587,6 +589,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "ReportReceipt": ("ReceiptService", "ReportReceiptRequest", "RedemptionReply"),
     "VerifyReceipt": ("ReceiptService", "VerifyCallbackRequest", "VerifyCallbackReply"),
     "Unsubscribe": ("MessageService", "UnsubscribeRequest", "UnsubscribeReply"),
+    "UnsubscribeAddress": ("MessageService", "UnsubscribeAddressRequest", "UnsubscribeAddressReply"),
     "PreviewMessage": ("MessageService", "PreviewMessageRequest", "PreviewMessageReply"),
     "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
     "GetLog": ("LogService", "GetLogRequest", "LogReply"),

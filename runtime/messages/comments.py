@@ -305,7 +305,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Render": {
         "reward_handler": "Lets a page choose a display for a type it does not know.",
         "scope_key": "The scope of the player's balances in this game, for `GET /wallet?scope_key=`.",
-        "offers": "What the campaign offers its players: quests, referrals, leaderboards, codes, draws.",
+        "offers": "What the campaign offers its players: quests, referrals, leaderboards, codes, draws, and messages: e-mails.",
         "reason": "NOT_STARTED, PAUSED or ENDED: the game cannot be played now. SOLD_OUT: no prize is left. Otherwise empty.",
         "starts_at": "When the game starts: with its campaign or later; 0: no start date. `timezone` is the zone to show it in.",
         "ends_at": "When the game ends: with its campaign or earlier; 0: never.",
@@ -699,7 +699,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "Player": {
         "attributes": "Free-form JSON of your own about the player.",
-        "auth_method": "How the player was first identified."
+        "auth_method": "How the player was first identified.",
+        "unsubscribed": "The kinds of e-mails that the player does not want."
     },
     "SetPlayerStatusRequest": {
         "reason": "The reason, for the audit log."
@@ -1338,6 +1339,15 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "UnsubscribeRequest": {
         "kind": "The kind of message that is not sent to the player any longer."
+    },
+    "UnsubscribeAddressRequest": {
+        "address": "An e-mail address, in any spelling of its mailbox.",
+        "kind": "Only this kind; omitted: every kind.",
+        "resume": "Sends them again instead."
+    },
+    "UnsubscribeAddressReply": {
+        "address": "The address, masked.",
+        "kinds": "The kinds that are not sent to it."
     },
     "Log": {
         "origin": "Names the log in checkpoints.",

@@ -34,7 +34,7 @@ _PACKS: Final = sql.load("packs")
 COVER: Final = ("theme", "background", "picture")
 """The parts of a game's ui that a page of several games shows."""
 
-_OFFERS: Final = ("quests", "referrals", "leaderboards", "codes", "draws")
+_OFFERS: Final = ("quests", "referrals", "leaderboards", "codes", "draws", "messages")
 
 SHOWN_MAX: Final = 200
 """The most games, quests and boards, each, of one public campaign."""
@@ -65,6 +65,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     games = await _render(engine, tenant_id, rows, {**campaign, "campaign_status": campaign["status"]})
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
     boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
+    mails = any(not one["paused"] for one in (campaign["messages"] or {}).get("templates", ()))
     invites = any((quest["condition"] or {}).get("kind") == "referrals" for quest in quests)
     codes = await engine.database.fetchval(_PACKS["any_active"], tenant_id, request.id)
     draws = await public_draws(engine, tenant_id, request.id, SHOWN_MAX)
@@ -73,6 +74,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
         game.scope_key = scope_key_of(row["definition"], tenant_id, campaign["merchant_id"], request.id)
         ranked = any(board["game_id"] in ("", game.id) for board in boards)
         offered = {"quests": quests, "referrals": invites, "leaderboards": ranked, "codes": codes, "draws": draws}
+        offered["messages"] = mails
         game.offers = [name for name, there in offered.items() if there]
     dates = _dates(campaign)
     sold_out = _all_sold_out(games)

@@ -11,14 +11,14 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.mailing import address_of, composed, unsubscribe_tokens
+from runtime.actors.mailing import address_of, composed, stop_hashes, unsubscribe_tokens
 from runtime.actors.tenant_sender import sender_of
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns import messages
 from runtime.operations.checks import Checks, provided
 from runtime.operations.players.challenges import Rate, charge_all
-from runtime.operations.row import DESIGNERS, STAFF, Operation
+from runtime.operations.row import ADMINS, DESIGNERS, STAFF, Command, Operation
 from runtime.operations.signed import not_signed
 from runtime.outgoing.senders import SendFailed
 from runtime.outgoing.vault import VaultError
@@ -137,6 +137,27 @@ async def unsubscribe(engine: Engine, request: m.UnsubscribeRequest) -> m.Unsubs
     return m.UnsubscribeReply()
 
 
+async def unsubscribe_address(engine: Engine, request: m.UnsubscribeAddressRequest) -> m.UnsubscribeAddressReply:
+    """Ends a kind of message, or all, to an address, for every player; `resume` sends them again."""
+    tenant_id = tenant_of(request)
+    address = normalized(m.ContactType.EMAIL, request.address, field="address")
+    hashes = stop_hashes(engine.settings, tenant_id, address)
+    kinds = [token(request.kind)] if request.kind else sorted(mail.PLACEHOLDERS)
+
+    async def work(connection: asyncpg.Connection) -> list[Any]:
+        if request.resume:
+            await connection.execute(_SQL["resume"], tenant_id, hashes, kinds)
+        else:
+            await connection.execute(_SQL["stop"], tenant_id, hashes[0], kinds)
+        action = "message.resume" if request.resume else "message.stop"
+        await audit.record(connection, tenant_id, action, masked(address), after={"kinds": kinds})
+        return await connection.fetch(_SQL["stopped"], tenant_id, hashes)
+
+    rows = await engine.database.transaction(work)
+    stopped = [enum(m.MessageKind, row["kind"]) for row in rows]
+    return m.UnsubscribeAddressReply(address=masked(address), kinds=stopped)
+
+
 UNSUBSCRIBE: Final = Operation(
     "Unsubscribe",
     "POST /messages/unsubscribe",
@@ -156,6 +177,23 @@ ROWS: Final = (
         lengthy=True,
         refusals=("SENDER_UNAVAILABLE", "RATE_LIMITED"),
         example={"template": {"kind": "MESSAGE_KIND_WON", "subject": {"en": "You won {prize}"}}, "language": "en"},
+    ),
+    Operation(
+        "UnsubscribeAddress",
+        "POST /messages/stops",
+        run=unsubscribe_address,
+        admin=ADMINS,
+        tenant_wide=True,
+        example={"address": "ada@example.com", "kind": "MESSAGE_KIND_REMINDER"},
+        command=Command(
+            "players unsubscribe ADDRESS --kind --resume",
+            "End the campaigns' e-mails to an address, or one kind of them.",
+            help={
+                "address": "An e-mail address, in any spelling of its mailbox.",
+                "kind": "Only this kind: won, code_delivered, reminder, draw_result. Default: every kind.",
+                "resume": "Send them again instead.",
+            },
+        ),
     ),
     Operation("ListPlayerMessages", "GET /players/{id}/messages", run=list_messages, admin=STAFF),
 )

@@ -46,6 +46,7 @@ def player_from_row(row: asyncpg.Record) -> m.Player:
         updated_at=row["updated_at"],
         auth_method=m.AuthMethod[row["auth_method"].upper()],
         status=enum(m.PlayerStatus, row["status"]),
+        unsubscribed=[enum(m.MessageKind, kind) for kind in row["unsubscribed"]],
     )
 
 

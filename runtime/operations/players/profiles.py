@@ -197,6 +197,7 @@ class _Changes(NamedTuple):
     avatar_url: str | None = None
     locale: str | None = None
     attributes: dict[str, Any] | None = None
+    unsubscribed: list[str] | None = None
 
 
 def _changes(player: m.Player, mask: list[str]) -> _Changes:
@@ -209,6 +210,7 @@ def _changes(player: m.Player, mask: list[str]) -> _Changes:
         "avatar_url": player.avatar_url,
         "locale": player.locale,
         "attributes": player.attributes or {},
+        "unsubscribed": sorted({token(kind) for kind in player.unsubscribed}),
     }
     names = set(mask) - READ_ONLY if mask else {name for name, value in settable.items() if value}
     found = [
@@ -244,10 +246,15 @@ def _attributes_problem(value: dict[str, Any]) -> str | None:
     return None if valid else f"must be at most {ATTRIBUTES_BYTES_MAX} bytes of JSON"
 
 
+def _kinds_problem(value: list[str]) -> str | None:
+    return "must be kinds of messages" if "" in value else None
+
+
 _PROBLEMS: Final[dict[str, Any]] = {
     "avatar_url": _url_problem,
     "locale": _locale_problem,
     "attributes": _attributes_problem,
+    "unsubscribed": _kinds_problem,
 }
 
 
@@ -300,6 +307,7 @@ ROWS: Final = (
             "avatar_url": "https://example.com/ada.png",
             "locale": "de-DE",
             "attributes": {"newsletter": True},
+            "unsubscribed": ["MESSAGE_KIND_REMINDER"],
         },
     ),
     LINK_CONTACT,

@@ -274,5 +274,14 @@ async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: S
         for nth, game_id in enumerate(game_ids):
             await own_world.round(game_id)
             log = await deliveries(stack, integration_id, nth + 2)
-    assert [row["error"] for row in log[::-1]] == ["", "the player unsubscribed", ""]
-    assert len(mailbox.mails) == 2
+        me = await stack.consumer("GET", "/players/me", player="ann")
+        assert me.data["unsubscribed"] == ["MESSAGE_KIND_WON"]
+        assert not (await stack.consumer("PUT", "/players/me", {"unsubscribed": []}, player="ann")).data["unsubscribed"]
+        for nth, (fields, count) in enumerate((({}, 4), ({"kind": "won", "resume": True}, 3))):
+            stopped = await stack.admin("POST", "/admin/messages/stops", {"address": "Ann+x@example.com", **fields})
+            assert (stopped.data["address"], len(stopped.data["kinds"])) == ("a***@example.com", count)
+            await own_world.round(game_ids[0])
+            log = await deliveries(stack, integration_id, nth + 4)
+    staff = "staff ended these messages to the address"
+    assert [row["error"] for row in log[::-1]] == ["", "the player unsubscribed", "", staff, ""]
+    assert len(mailbox.mails) == 3

@@ -223,7 +223,7 @@ async def test_catalogue_lock_excludes_writers_alone(connection: asyncpg.Connect
 async def test_player_met_or_signed_up_twice_exists_once(connection: asyncpg.Connection) -> None:
     assert [await first(connection, "players.create", "new") for _ in range(2)] == [["new"], []]
     for name in ("N", "M"):
-        assert await first(connection, "players.update", "other", name, None, None, None) == ["other"]
+        assert await first(connection, "players.update", "other", name, *[None] * 4) == ["other"]
     assert [
         await first(connection, "players.sign_up", f"p{n}", "email_otp", f"n{n}", "email", "n") for n in (1, 2)
     ] == [*(["p1"], [])]

@@ -423,6 +423,8 @@ __all__ = (
     "TurnLoginRequest",
     "TurnReason",
     "UnlinkContactRequest",
+    "UnsubscribeAddressReply",
+    "UnsubscribeAddressRequest",
     "UnsubscribeReply",
     "UnsubscribeRequest",
     "UpdateCampaignRequest",
@@ -7234,6 +7236,11 @@ class Player(betterproto2.Message):
 
     status: "PlayerStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
 
+    unsubscribed: "list[MessageKind]" = betterproto2.field(11, betterproto2.TYPE_ENUM, repeated=True)
+    """
+    The kinds of e-mails that the player does not want.
+    """
+
 
 default_message_pool.register_message("game.v1", "Player", Player)
 
@@ -8890,7 +8897,8 @@ class Render(betterproto2.Message):
 
     offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What the campaign offers its players: quests, referrals, leaderboards, codes, draws.
+    What the campaign offers its players: quests, referrals, leaderboards, codes, draws, and messages:
+    e-mails.
     """
 
     reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
@@ -10600,6 +10608,49 @@ class UnlinkContactRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UnlinkContactRequest", UnlinkContactRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UnsubscribeAddressReply(betterproto2.Message):
+    address: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The address, masked.
+    """
+
+    kinds: "list[MessageKind]" = betterproto2.field(2, betterproto2.TYPE_ENUM, repeated=True)
+    """
+    The kinds that are not sent to it.
+    """
+
+
+default_message_pool.register_message("game.v1", "UnsubscribeAddressReply", UnsubscribeAddressReply)
+
+
+@dataclass(eq=False, repr=False)
+class UnsubscribeAddressRequest(betterproto2.Message):
+    """
+    Ends the campaigns' e-mails to an address, for someone who asked for it.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    address: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    An e-mail address, in any spelling of its mailbox.
+    """
+
+    kind: "MessageKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: MessageKind(0))
+    """
+    Only this kind; omitted: every kind.
+    """
+
+    resume: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Sends them again instead.
+    """
+
+
+default_message_pool.register_message("game.v1", "UnsubscribeAddressRequest", UnsubscribeAddressRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,6 +1,6 @@
 // The list of players, with search by id, part of a name, or full contact.
 import { api } from "../api.js";
-import { html } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { Head } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { Status, When } from "../parts/values.js";
@@ -8,6 +8,7 @@ import { address } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
+import { Unsubscribe } from "./unsubscribe.js";
 
 /** @param {string} id */
 export const playerAddress = (id) => address(`/players/${encodeURIComponent(id)}`);
@@ -25,6 +26,7 @@ export const contactsOf = (player) => player.contacts.map((/** @type {any} */ on
 
 export default function Players() {
   useTitle(say("players.title"));
+  const [unsubscribing, setUnsubscribing] = useState(false);
   const columns = [
     { title: say("players.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${playerAddress(one.id)}>${nameOf(one)}</a>` },
     { title: say("players.contacts"), show: (/** @type {any} */ one) => contactsOf(one) || say("none") },
@@ -36,10 +38,11 @@ export default function Players() {
     { name: "q", label: say("players.search") },
     { name: "status", label: say("campaigns.status"), options: ["active", "suspended"].map((value) => ({ value, text: state(`PLAYER_STATUS_${value.toUpperCase()}`) })) },
   ];
-  return html`<${Head} title=${say("players.title")} />
+  return html`<${Head} title=${say("players.title")}>${can("UnsubscribeAddress") && html`<button type="button" class="secondary outline" onClick=${() => setUnsubscribing(true)}>${say("unsubscribe.title")}</button>`}<//>
     <${List} caption=${say("players.title")} columns=${columns} filters=${filters}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players", { query, signal })}
-      empty=${{ title: say("players.empty"), text: say("players.empty_text") }} />`;
+      empty=${{ title: say("players.empty"), text: say("players.empty_text") }} />
+    ${unsubscribing && html`<${Unsubscribe} close=${() => setUnsubscribing(false)} />`}`;
 }
 
 /** A player's status. @param {any} player */

@@ -69,7 +69,7 @@ function drawn(panel, quest, far) {
   const element = card({
     look: { emoji: "⚡" },
     title: quest.name,
-    lines: [quest.description, h("span", { class: "chips" }, earns, chip(words.t(`quest_${type}`)), quest.end_date > 0 && chip(words.t("ends", { when: words.when(Number(quest.end_date)) })), again ? chip(words.t("again_at", { when: words.when(again), until: words.until(again) })) : false)],
+    lines: [quest.description, h("span", { class: "chips" }, earns, !invites && chip(words.t(`quest_${type}`)), quest.end_date > 0 && chip(words.t("ends", { when: words.when(Number(quest.end_date)) })), again ? chip(words.t("again_at", { when: words.when(again), until: words.until(again) })) : false)],
     side,
     attributes: { "data-quest": quest.id },
   });

@@ -21,6 +21,7 @@ export async function open(panel, given = panel.given) {
     root.append(h("div", { class: "notice" }, h("p", {}, words.t("rewards_guest")), keep));
   }
   const list = await pages(panel, `/rewards/me?campaign_id=${encodeURIComponent(render.campaign_id)}`, (reward) => drawn(panel, reward), { blank: none });
+  if (render.offers?.includes("messages")) root.append((await loadModule("./panels/mails.js")).mails(panel));
   if (!given) return;
   const wanted = list.querySelector(`[data-reward="${CSS.escape(given)}"]`);
   wanted?.scrollIntoView({ block: "nearest" });

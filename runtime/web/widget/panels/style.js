@@ -39,6 +39,7 @@ code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .facts .quiet { margin-top: .15em; font-size: .88em; line-height: 1.35; white-space: pre-line; }
 .side { display: grid; justify-items: end; gap: .2em; text-align: end; }
 .item > :is(.about, .terms) { grid-column: 1 / -1; }
+.mails { display: grid; padding: .4em 0; } .mails label { display: flex; align-items: center; gap: .7em; min-height: 2.75em; cursor: pointer; }
 .about, .terms { margin: 0; font-size: .92em; white-space: pre-line; overflow-wrap: anywhere; } .terms p { margin: .3em 0 0; } .terms summary { cursor: pointer; }
 .item > .won-code, .item > .progress { grid-column: 1 / -1; }
 .doer { display: grid; justify-items: end; gap: .5em; max-width: 15em; }

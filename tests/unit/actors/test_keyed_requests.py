@@ -29,16 +29,12 @@ def test_hash_of_a_request_is_of_its_kind_and_fields_without_tenant_player_and_k
     assert len(request_hash(PLAY)) == HASH_BYTES
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_request_without_a_key_has_neither_key_nor_hash(kind: Any) -> None:
-    assert keyed(kind(player_id="ann")) is WITHOUT_KEY
-    assert first_answer({"request_hash": b"h"}, WITHOUT_KEY, lambda row: row) is None
-
-
-def test_key_is_of_its_player() -> None:
+def test_key_is_of_its_player_and_a_request_without_one_has_neither_key_nor_hash() -> None:
     request = keyed(PLAY)
     assert (request.player_id, request.key) == ("ann", "k1")
     assert keyed(PLAY, player_id="of the session").player_id == "of the session"
+    assert all(keyed(kind(player_id="ann")) is WITHOUT_KEY for kind in KINDS)
+    assert first_answer({"request_hash": b"h"}, WITHOUT_KEY, lambda row: row) is None
 
 
 def test_row_answers_its_own_request_and_refuses_another() -> None:

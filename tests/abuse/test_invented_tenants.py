@@ -31,11 +31,7 @@ SENDS = 400
 
 
 @pytest.mark.settings(rate_ip_burst=10**6)  # Else it would be the rate of starts that refuses them.
-@pytest.mark.fault(
-    "Invented tenants, addresses, contacts",
-    size="1,200 starts",
-    figure="404 up to the limit, then 429",
-)
+@pytest.mark.fault("Invented tenants, addresses, contacts", size="1,200 starts", figure="404 up to the limit, then 429")
 async def test_starts_under_invented_tenants_are_refused_and_limited(
     stack: Stack, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -250,22 +250,6 @@ async def test_guest_that_logs_in_after_the_close_keeps_its_rank_and_the_player_
     await world.check()
 
 
-async def test_declared_number_is_refused_before_its_time(world: World) -> None:
-    await credit(world, PLAYERS)
-    soon = int(time.time()) + 4
-    declared = {"kind": "DECLARED", "source": "Lotto 6 of 49, Saturday", "at": soon}
-    draw_id = await make_draw(world, await world.prize(), randomness=declared)
-    late = await make_draw(world, await world.prize(), randomness=declared)
-    await step(world, draw_id, "close")
-    early = await step(world, draw_id, "draw", value="4 8 15 16 23 42")
-    assert (early.reason, early.envelope["data"]["available_at"]) == ("RANDOMNESS_PENDING", soon)
-    await until(lambda: world.stack.engine.clock.now() > soon)
-    assert fields_of(await step(world, draw_id, "draw")) == ["value"]
-    shown = (await step(world, draw_id, "draw", value=" 4 8 15 16 23 42 ")).data
-    assert shown["randomness"]["value"] == "4 8 15 16 23 42"
-    assert (await step(world, late, "close")).reason == "RANDOMNESS_KNOWN"
-
-
 async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)

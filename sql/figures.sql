@@ -105,22 +105,40 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: sources
--- As `games`, per source of the players' entries; plays of players without one are left out.
-SELECT s.source, s.medium, s.utm_campaign, sum(s.plays)::bigint AS plays, sum(s.wins)::bigint AS wins
-FROM games AS g
-JOIN game_sources AS s ON s.tenant_id = $1 AND s.game_id = g.game_id AND s.quarter >= $3 AND s.quarter < $4
-WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND ($5 = '' OR g.game_id = $5)
+-- As `games`, per source of the players' entries; plays of players without one are left out. Anyone can invent sources, so
+-- those beyond the largest $6 are counted together as 'other'.
+WITH counted AS (
+    SELECT s.source, s.medium, s.utm_campaign, sum(s.plays) AS plays, sum(s.wins) AS wins
+    FROM games AS g
+    JOIN game_sources AS s ON s.tenant_id = $1 AND s.game_id = g.game_id AND s.quarter >= $3 AND s.quarter < $4
+    WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND ($5 = '' OR g.game_id = $5)
+    GROUP BY 1, 2, 3
+)
+SELECT CASE WHEN is_large THEN source ELSE 'other' END AS source, CASE WHEN is_large THEN medium ELSE '' END AS medium,
+       CASE WHEN is_large THEN utm_campaign ELSE '' END AS utm_campaign, sum(plays)::bigint AS plays, sum(wins)::bigint AS wins
+FROM (
+    SELECT *, row_number() OVER (ORDER BY plays DESC, source, medium, utm_campaign) <= $6 AS is_large FROM counted
+) AS c
 GROUP BY 1, 2, 3
 
 -- name: claims
 -- Claimed or delivered rewards of plays from $3 to before $4 per source of the winners' entries, as in `prizes`; those of
--- winners without one are left out.
-SELECT n.source, n.medium, n.utm_campaign, count(*) AS claimed
-FROM rewards AS r
-JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = $2 AND e.player_id = r.player_id AND e.source <> '{}'
-CROSS JOIN LATERAL source_parts(e.source) AS n
-WHERE r.tenant_id = $1 AND r.campaign_id = $2 AND r.play_id <> '' AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')
-  AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
+-- winners without one are left out. Sources beyond the largest $6 are counted together.
+WITH counted AS (
+    SELECT n.source, n.medium, n.utm_campaign, count(*) AS claimed
+    FROM rewards AS r
+    JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = $2 AND e.player_id = r.player_id AND e.source <> '{}'
+    CROSS JOIN LATERAL source_parts(e.source) AS n
+    WHERE r.tenant_id = $1 AND r.campaign_id = $2 AND r.play_id <> ''
+      AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')
+      AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
+    GROUP BY 1, 2, 3
+)
+SELECT CASE WHEN is_large THEN source ELSE 'other' END AS source, CASE WHEN is_large THEN medium ELSE '' END AS medium,
+       CASE WHEN is_large THEN utm_campaign ELSE '' END AS utm_campaign, sum(claimed)::bigint AS claimed
+FROM (
+    SELECT *, row_number() OVER (ORDER BY claimed DESC, source, medium, utm_campaign) <= $6 AS is_large FROM counted
+) AS c
 GROUP BY 1, 2, 3
 
 -- name: day_players

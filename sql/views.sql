@@ -45,19 +45,29 @@ WHERE v.tenant_id = $1 AND v.campaign_id = $2 AND v.hour >= $3 AND v.hour < $4 A
 GROUP BY GROUPING SETS ((), (source, medium, utm_campaign), (device), (country), (n.local))
 
 -- name: entries
--- The campaign's entries from $3 to before $4 by source, and how many have an optional consent in force.
+-- The campaign's entries from $3 to before $4 by source, and how many have an optional consent in force. Sources beyond the
+-- largest $5 are counted together.
 WITH form AS MATERIALIZED (
     SELECT consent_tokens(entry) AS tokens,
            ARRAY(SELECT k ->> 'id' FROM jsonb_array_elements(entry -> 'consents') AS k
                  WHERE NOT (k ->> 'required')::boolean) AS optional
     FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+),
+counted AS (
+    SELECT n.source, n.medium, n.utm_campaign, count(*) AS entries,
+           count(*) FILTER (WHERE EXISTS (
+               SELECT FROM unnest(f.optional) AS o (consent) WHERE consent_in_force(o.consent, e.given, f.tokens)
+           )) AS opted_in
+    FROM entries AS e CROSS JOIN form AS f CROSS JOIN LATERAL source_parts(e.source) AS n
+    WHERE e.tenant_id = $1 AND e.campaign_id = $2 AND e.created_at >= $3 AND e.created_at < $4
+    GROUP BY 1, 2, 3
 )
-SELECT n.source, n.medium, n.utm_campaign, count(*) AS entries,
-       count(*) FILTER (WHERE EXISTS (
-           SELECT FROM unnest(f.optional) AS o (consent) WHERE consent_in_force(o.consent, e.given, f.tokens)
-       )) AS opted_in
-FROM entries AS e CROSS JOIN form AS f CROSS JOIN LATERAL source_parts(e.source) AS n
-WHERE e.tenant_id = $1 AND e.campaign_id = $2 AND e.created_at >= $3 AND e.created_at < $4
+SELECT CASE WHEN is_large THEN source ELSE 'other' END AS source, CASE WHEN is_large THEN medium ELSE '' END AS medium,
+       CASE WHEN is_large THEN utm_campaign ELSE '' END AS utm_campaign,
+       sum(entries)::bigint AS entries, sum(opted_in)::bigint AS opted_in
+FROM (
+    SELECT *, row_number() OVER (ORDER BY entries DESC, source, medium, utm_campaign) <= $5 AS is_large FROM counted
+) AS c
 GROUP BY 1, 2, 3
 
 -- name: purge_folds

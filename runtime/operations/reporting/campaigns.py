@@ -31,6 +31,9 @@ from runtime.wire.scope import merchant_of, tenant_of
 _SQL: Final = sql.load("figures")
 _OF_VIEWS: Final = sql.load("views")
 
+_SOURCES_READ: Final = 5 * views.SOURCES_MAX
+"""Sources that a statement returns: more than are shown, since the largest by entries may not be those by plays."""
+
 
 async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequest) -> m.CampaignFiguresReply:
     """Figures of a campaign, or of one of its games, for a date range. NOT_FOUND UNKNOWN_CAMPAIGN, UNKNOWN_GAME."""
@@ -72,9 +75,11 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
         draws = await connection.fetch(_SQL["draws"], *filters)
         viewed = await connection.fetch(_OF_VIEWS["totals"], *filters, campaign["timezone"])
-        sources = await connection.fetch(_SQL["sources"], *filters)
-        claims = await connection.fetch(_SQL["claims"], *filters, timeout=analytics.READ_SECONDS)
-        entries = await connection.fetch(_OF_VIEWS["entries"], *filters[:4], timeout=analytics.READ_SECONDS)
+        sources = await connection.fetch(_SQL["sources"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)
+        claims = await connection.fetch(_SQL["claims"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)
+        entries = await connection.fetch(
+            _OF_VIEWS["entries"], *filters[:4], _SOURCES_READ, timeout=analytics.READ_SECONDS
+        )
         of_days = await connection.fetch(_SQL["day_players"], tenant_id, campaign_id, *days)
         if game_id:
             players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, game_id)

@@ -52,7 +52,7 @@ def jobs() -> tuple[Job, ...]:
         Job(analytics.JOB, analytics.count_all, analytics.EVERY_SECONDS),
         Job(counting.JOB, counting.count_all, analytics.EVERY_SECONDS),
         Job(auto_finalize.JOB, auto_finalize.finalize_all, auto_finalize.EVERY_SECONDS),
-        Job(referrals.JOB, referrals.pay_all, referrals.EVERY_SECONDS),
+        Job(referrals.JOB, referrals.Payer().pay_all, referrals.EVERY_SECONDS),
         Job(draws.JOB, draws.finish_due, draws.EVERY_SECONDS),
         Job(thresholds.JOB, thresholds.check_all, thresholds.EVERY_SECONDS),
         Job(views.JOB, views.fold_all, views.EVERY_SECONDS),

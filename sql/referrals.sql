@@ -60,11 +60,23 @@ WHERE EXISTS (
     SELECT FROM referrals AS r
     WHERE r.tenant_id = t.tenant_id AND r.outcome = 'open' AND r.accepted_at > now() - interval '30 days')
 
+-- name: next_page
+-- The last of the next $2 open referrals after the key $3 (time), $4 (player), $5 (campaign). No row: fewer are left.
+SELECT accepted_at, player_id, campaign_id FROM referrals
+WHERE tenant_id = $1 AND outcome = 'open' AND accepted_at > now() - interval '30 days'
+  AND (accepted_at, player_id, campaign_id) > ($3, $4, $5)
+ORDER BY accepted_at, player_id, campaign_id OFFSET $2::integer - 1 LIMIT 1
+
 -- name: due
 -- Open referrals of at most 30 days whose player has a verified contact and has played since, as the quest requires,
--- oldest first, at most $2. The inviter is registered, or becomes so later. paid: how many the inviter was paid for.
--- played_before: before the invitation. contacts, inviter_contacts: as [[type, value]]; the inviter's with those of the
--- entry, which are not verified.
+-- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The inviter is registered, or becomes so
+-- later. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
+-- [[type, value]]; the inviter's with those of the entry, which are not verified.
+WITH page AS MATERIALIZED (
+    SELECT player_id, campaign_id, inviter_id, accepted_at FROM referrals
+    WHERE tenant_id = $1 AND outcome = 'open' AND accepted_at > now() - interval '30 days'
+      AND (accepted_at, player_id, campaign_id) > ($3, $4, $5) AND (accepted_at, player_id, campaign_id) <= ($6, $7, $8)
+)
 SELECT r.campaign_id, r.player_id, i.player_id AS inviter_id, q.quest_id, q.turns, c.merchant_id,
        (q.condition ->> 'count')::bigint AS count, f.played_before,
        (SELECT count(*) FROM quest_completions AS d
@@ -78,7 +90,7 @@ SELECT r.campaign_id, r.player_id, i.player_id AS inviter_id, q.quest_id, q.turn
             FROM entries AS e CROSS JOIN (VALUES ('email'), ('phone')) AS t (type)
             WHERE e.tenant_id = $1 AND e.campaign_id = r.campaign_id AND e.player_id = i.player_id
         ) AS o WHERE o.value <> '') AS inviter_contacts
-FROM referrals AS r
+FROM page AS r
 JOIN players AS k ON k.tenant_id = $1 AND k.player_id = r.inviter_id
 JOIN players AS i ON i.tenant_id = $1 AND i.player_id = coalesce(k.merged_into, k.player_id)
 JOIN players AS p ON p.tenant_id = $1 AND p.player_id = r.player_id
@@ -92,8 +104,7 @@ CROSS JOIN LATERAL (
     WHERE s.tenant_id = $1 AND s.player_id = r.player_id AND s.game_id = ANY(ARRAY(
         SELECT g.game_id FROM games AS g WHERE g.tenant_id = $1 AND g.campaign_id = r.campaign_id))
 ) AS f
-WHERE r.tenant_id = $1 AND r.outcome = 'open' AND r.accepted_at > now() - interval '30 days'
-  AND EXISTS (SELECT FROM contacts AS o WHERE o.tenant_id = $1 AND o.player_id = r.player_id AND o.verified)
+WHERE EXISTS (SELECT FROM contacts AS o WHERE o.tenant_id = $1 AND o.player_id = r.player_id AND o.verified)
   AND i.auth_method <> 'guest' AND i.status = 'active' AND p.auth_method <> 'guest' AND p.status = 'active' AND f.counts
 ORDER BY r.accepted_at, r.player_id, r.campaign_id LIMIT $2
 

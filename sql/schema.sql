@@ -1316,7 +1316,7 @@ CREATE TABLE referrals (
     decided_at  timestamptz,
     PRIMARY KEY (tenant_id, player_id, campaign_id)
 );
-CREATE INDEX referrals_open ON referrals (tenant_id, accepted_at) WHERE outcome = 'open';
+CREATE INDEX referrals_open ON referrals (tenant_id, accepted_at, player_id, campaign_id) WHERE outcome = 'open';
 
 -- Keyed hashes of the canonical contacts that a campaign has paid a referral for. Kept after an erasure, so that a new
 -- account of the same person is not paid for again.

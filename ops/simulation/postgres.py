@@ -20,7 +20,7 @@ import asyncpg
 from asyncpg.exceptions import UnknownPostgresError
 
 from ops.simulation.faults import Link
-from runtime.stores.database import GUARD, Database
+from runtime.stores.database import GUARD, Check, Database
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -431,8 +431,8 @@ class SimulatedDatabase(Database):
         rows: list[asyncpg.Record] = await self._run(Connection.fetch, query, args)
         return rows
 
-    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
-        row: asyncpg.Record | None = await self._run(Connection.fetchrow, query, args)
+    async def fetchrow(self, query: str, *args: Any, check: Check = None) -> asyncpg.Record | None:
+        row: asyncpg.Record | None = await self._run(Connection.fetchrow, query, args, check)
         return row
 
     async def execute(self, query: str, *args: Any) -> int:

@@ -7,7 +7,8 @@ input has changed.
 
 Tenants share a statement, not their trouble. A shared statement waits for row locks only shortly. If it is refused or
 its wait ends, nothing is committed, and the changes of each tenant are committed by a statement of that tenant's own.
-A tenant whose own statement is refused, or slow, stays apart for a while (`ALONE_SECONDS`).
+A tenant whose own statement is refused, or slow, stays apart for a while (`ALONE_SECONDS`): its changes that still
+wait in the shared queue leave it too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from runtime.actors.statement import statement_of
 from runtime.errors import BalanceFull
 from runtime.metrics import Histogram
 from runtime.stores.database import Database, Guarded
+from runtime.stores.databases import TenantMoved
 
 OVERLAP: Final = 2
 """Concurrent commits of one lane, and batches of one game: one decides while the other waits."""
@@ -84,7 +86,10 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
         Returns the remaining stock of each prize taken. Raises Guarded if a row has changed since the decision,
         BalanceFull, or StoreUnavailable if the outcome is unknown (`sent`) or nothing was committed.
         """
-        remaining: Remaining = await self.post(self._lane(tenant_id), Decided(tenant_id, changes))
+        lane = self._lane(tenant_id)
+        if self.is_full(lane):  # Other tenants' changes must not get this one refused.
+            lane = Lane(lane.database, tenant_id)
+        remaining: Remaining = await self.post(lane, Decided(tenant_id, changes))
         return remaining
 
     def _lane(self, tenant_id: str) -> Lane:
@@ -105,14 +110,13 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
             await self._commit_batch(lane, batch)
 
     def _still_here(self, lane: Lane, works: list[Work[Decided]]) -> list[Work[Decided]]:
-        """The changes of tenants in the lane's database. The others, of tenants moved meanwhile, go to their lanes."""
+        """The changes that belong to the lane. Others go to theirs: the tenant was moved, or commits alone by now."""
         here = []
         for work in works:
-            tenant_id = work.request.tenant_id
-            if self._database.of(tenant_id).name == lane.database:
+            if (own := self._lane(work.request.tenant_id)) == lane:
                 here.append(work)
             else:
-                self.put(self._lane(tenant_id), work)
+                self.put(own, work)
         return here
 
     async def _commit_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
@@ -120,7 +124,8 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
         try:
             remaining = await self._write(lane, works)
         except Exception as error:
-            self._keep_alone(lane)
+            if lane.tenant_id or (_is_of_one(error) and not _are_of_several(works)):
+                self._keep_alone(works[0].request.tenant_id)
             if not lane.tenant_id and _is_of_one_tenant(error, works):
                 for work in works:  # Not awaited here: a blocked tenant would block this lane.
                     self.put(Lane(lane.database, work.request.tenant_id), work)
@@ -131,23 +136,27 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
                 for work in works:
                     work.refuse(error)
             return
-        if time.monotonic() - began > SLOW_SECONDS:
-            self._keep_alone(lane)
+        if lane.tenant_id and time.monotonic() - began > SLOW_SECONDS:
+            self._keep_alone(lane.tenant_id)
         for work in works:
             work.answer(remaining.get(work.request.tenant_id, {}))
 
-    def _keep_alone(self, lane: Lane) -> None:
-        if lane.tenant_id:
-            self._alone_until[lane.tenant_id] = time.monotonic() + ALONE_SECONDS
+    def _keep_alone(self, tenant_id: str) -> None:
+        self._alone_until[tenant_id] = time.monotonic() + ALONE_SECONDS
 
     async def _write(self, lane: Lane, works: list[Work[Decided]]) -> dict[str, Remaining]:
         tenants = _merged(works)
         database = self._database.of(next(iter(tenants)))
         sent = time.monotonic()
         text, arguments = statement_of(tenants, 0 if lane.tenant_id else LOCK_TIMEOUT_MS)
+
+        def require_here() -> None:
+            if any(self._database.of(tenant_id) is not database for tenant_id in tenants):
+                raise TenantMoved
+
         try:
             with spans.of_commit(sum(len(changes.plays) for changes in tenants.values())):
-                row = await database.fetchrow(text, *arguments)
+                row = await database.fetchrow(text, *arguments, check=require_here)
         except asyncpg.DataError:
             if full := next((changes.full for changes in tenants.values() if changes.full), ""):
                 raise BalanceFull(full) from None
@@ -164,11 +173,17 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
 
 
 def _is_of_one_tenant(error: Exception, works: list[Work[Decided]]) -> bool:
-    """Whether nothing was committed by a shared statement, and possibly because of one tenant only."""
-    if isinstance(error, asyncpg.LockNotAvailableError):
+    """Whether a shared statement committed nothing, possibly because of one tenant or request only."""
+    if isinstance(error, asyncpg.LockNotAvailableError | TenantMoved):
         return True
-    several = any(work.request.tenant_id != works[0].request.tenant_id for work in works)
-    return several and isinstance(error, Guarded | asyncpg.PostgresError | BalanceFull)
+    if _are_of_several(works):
+        return isinstance(error, Guarded | asyncpg.PostgresError | BalanceFull)
+    return len(works) > 1 and _is_of_one(error)
+
+
+def _are_of_several(works: list[Work[Decided]]) -> bool:
+    """Whether the changes are of several tenants."""
+    return any(work.request.tenant_id != works[0].request.tenant_id for work in works)
 
 
 def _is_of_one(error: Exception) -> bool:

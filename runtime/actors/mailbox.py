@@ -176,6 +176,11 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
         box = self._boxes.get(key)
         return box is not None and bool(box.waiting or box.batches)
 
+    def is_full(self, key: Key) -> bool:
+        """Whether `post` refuses a request to this mailbox."""
+        box = self._boxes.get(key)
+        return box is not None and len(box.waiting) >= self._limit
+
     def _add(self, key: Key, box: _Box[Request, State], work: Work[Request]) -> None:
         work.box = box
         box.waiting.append(work)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from runtime.stores.replica import Replica
 
 T = TypeVar("T")
+Method = Callable[..., Awaitable[Any]]
+Check = Callable[[], None] | None
 
 RETRIES: Final = 5
 """Attempts for work that is rolled back by a deadlock or serialisation failure."""
@@ -44,7 +46,6 @@ GUARD: Final = "TB001"
 
 RETIRED: Final = "TB002"
 """SQLSTATE of the schema's lock_key(): this process encrypts with a retired key."""
-
 
 GUARDS: Final = (
     *("balance", "catalog", "codes", "day", "grant", "guest", "plays", "prize_day", "prize_player"),
@@ -82,7 +83,6 @@ _NO_ROOM = (asyncpg.InsufficientResourcesError, asyncpg.ReadOnlySQLTransactionEr
 """The server accepts no writes: out of disk, memory or connections, or a standby. The work was rolled back."""
 
 _RACE_LOST = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-
 
 HOME: Final = "home"
 """The name of the database at DATABASE_URL."""
@@ -353,9 +353,9 @@ class Database:
         rows: list[asyncpg.Record] = await self._run(asyncpg.Connection.fetch, query, args)
         return rows
 
-    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
-        """The first row of one statement, or None."""
-        row: asyncpg.Record | None = await self._run(asyncpg.Connection.fetchrow, query, args)
+    async def fetchrow(self, query: str, *args: Any, check: Check = None) -> asyncpg.Record | None:
+        """The first row of one statement, or None. check: called at each attempt, after its wait for a connection."""
+        row: asyncpg.Record | None = await self._run(asyncpg.Connection.fetchrow, query, args, check)
         return row
 
     async def fetchval(self, query: str, *args: Any) -> Any:
@@ -369,10 +369,12 @@ class Database:
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
-    async def _run(self, method: Callable[..., Awaitable[Any]], query: str, args: tuple[Any, ...]) -> Any:
+    async def _run(self, method: Method, query: str, args: tuple[Any, ...], check: Check = None) -> Any:
         """Runs one statement; retries after a deadlock or serialisation failure. Guarded if a guard refused."""
         for attempt in range(RETRIES):
             async with self.connection() as connection:
+                if check is not None:
+                    check()
                 self.round_trips += 1
                 try:
                     return await method(connection, query, *args)

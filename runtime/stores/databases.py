@@ -46,6 +46,13 @@ _SQL: Final = sql.load("directory")
 log = structlog.get_logger(__name__)
 
 
+class TenantMoved(StoreUnavailable):
+    """The tenant was paused or moved before the statement was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("the tenant is being moved to another database; try again", sent=False)
+
+
 class Databases(Database):
     """Routes each statement to one of `parts`: home, then the others."""
 
@@ -82,8 +89,13 @@ class Databases(Database):
     def of(self, tenant_id: str) -> Database:
         return self._places.get(tenant_id, self.home)
 
-    def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
-        return self.here().connection()
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        here = self.here()
+        async with here.connection() as connection:
+            if self.here() is not here:  # A move does not wait for statements that wait for a connection.
+                raise TenantMoved
+            yield connection
 
     # -- the directory -----------------------------------------------------------------------
 
@@ -168,7 +180,7 @@ class _Paused(Database):
     """The place of a tenant during the pause of its move."""
 
     def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
-        raise StoreUnavailable("the tenant is being moved to another database; try again", sent=False)
+        raise TenantMoved
 
 
 class _Unknown(Database):

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,15 +15,17 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from runtime import ids, trace
-from runtime.actors.changes import Changes, NewGrant, PlayCount, StandingAward, StockTake
+from runtime.actors.changes import Changes, GameDebut, NewGrant, PlayCount, StandingAward, StockTake
 from runtime.actors.committer import OVERLAP, Committer, Decided, Lane, _compatible
 from runtime.actors.mailbox import Work
 from runtime.actors.statement import statement_of
 from runtime.errors import BALANCE_MAX, BalanceFull
-from runtime.stores.database import Database
+from runtime.stores.database import Database, at
+from runtime.stores.databases import Databases, TenantMoved
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes, taking, whole
 from tests.support.statements import undone
 from tests.support.tables import Contents, contents
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -34,17 +35,10 @@ async def committer(database: Database) -> AsyncIterator[Committer]:
     await committer.drain()
 
 
-async def test_refused_batch_fails_none_that_it_was_committed_with(committer: Committer) -> None:
-    spoilt = taking("prize_a", "bad")
-    spoilt.stock["prize_a"] = StockTake("prize_a", 100)
-    batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
-    replies = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
-    assert replies == {"": 5, "stock": 1}
-
-
 async def test_full_balance_and_invalid_data_fail_only_their_own_batch(committer: Committer) -> None:
     batches = [taking("prize_free", f"p{nth}") for nth in range(4)]
     batches[0].move_balance("entry_0", "p0", "camp", "points", None, BALANCE_MAX, "adjustment", "r")
+    batches[1].move_balance("entry_2", "p1", "camp", "points", None, BALANCE_MAX, "adjustment", "r")
     batches[1].move_balance("entry_1", "p1", "camp", "coin", None, BALANCE_MAX + 1, "adjustment", "r")
     batches[2].stock["prize_free"] = StockTake("prize_free", 2**70)
     replies = await asyncio.gather(*(committer.commit(TENANT, one) for one in batches), return_exceptions=True)
@@ -61,16 +55,10 @@ async def test_commit_reads_the_databases_time(committer: Committer, database: D
     assert database.clock.now() == pytest.approx(now, abs=60)
 
 
-async def test_batches_that_wait_together_are_one_statement(committer: Committer, database: Database) -> None:
-    before = database.round_trips
-    await asyncio.gather(*(committer.commit(TENANT, taking("prize_free", f"p{nth}")) for nth in range(40)))
-    assert database.round_trips - before <= 3
-
-
 async def copied(database: Database) -> None:
-    """A second tenant with the same rows."""
+    """A second tenant with the same rows, and more stock."""
     for table in ("tenants", "stock", "balances", "turn_balances", "codes", "leaderboard_standings", "players"):
-        row = "(jsonb_populate_record(t, jsonb_build_object('tenant_id', 'other'))).*"
+        row = "(jsonb_populate_record(t, jsonb_build_object('tenant_id', 'other', 'total', 20, 'remaining', 20))).*"
         await database.execute(f"INSERT INTO {table} SELECT {row} FROM {table} AS t WHERE tenant_id = $1", TENANT)
 
 
@@ -89,56 +77,77 @@ async def test_changes_of_two_tenants_in_one_statement_leave_the_rows_of_each_by
     assert len(row) == 4 and row["stock_tenants"] == [TENANT] * 2
 
 
-async def test_refused_or_blocked_tenant_delays_no_other(
-    committer: Committer, database: Database, rival: asyncpg.Connection
-) -> None:
+def debut(prize_id: str) -> Changes:
+    return dataclasses.replace(taking(prize_id, "ann"), catalog_version=1, debuts={"game": GameDebut("game")})
+
+
+async def test_refused_or_blocked_tenant_delays_no_other(database: Database, rival: asyncpg.Connection) -> None:
     await copied(database)
-    own = Lane("home", TENANT)
+    own, committer = Lane("home", TENANT), Committer(database, mailbox_limit=16, batch_limit=2, idle_seconds=1)
 
     def commits() -> list[asyncio.Future[Any]]:
-        tenants = ("other", TENANT)
-        return [asyncio.ensure_future(committer.commit(one, taking("prize_a", "ann"))) for one in tenants]
+        return [asyncio.ensure_future(committer.commit(one, debut("prize_a"))) for one in ("other", TENANT)]
 
     before = database.round_trips
-    assert await asyncio.gather(*commits()) == [{"prize_a": 9}, {"prize_a": 9}]
+    assert await asyncio.gather(*commits()) == [{"prize_a": 19}, {"prize_a": 9}]
     assert database.round_trips - before == 1 and committer._lane(TENANT) == Lane("home")
+    assert await database.fetchval("SHOW lock_timeout") == "0", "it outlived its statement"
     async with rival.transaction():
-        await rival.execute("SELECT FROM stock WHERE prize_id = 'prize_a' AND tenant_id = $1 FOR UPDATE", TENANT)
-        for left in (8, 7, 6):
+        await rival.execute("SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", TENANT)  # The first lock.
+        before, many = database.round_trips, [TENANT] * 15 + ["other"] * 2
+        # The second of `other` finds the shared mailbox full; the blocked ones leave it together.
+        *held, one, two = [asyncio.ensure_future(committer.commit(it, debut("prize_free"))) for it in many]
+        await asyncio.wait_for(asyncio.gather(one, two), 5)
+        assert database.round_trips - before <= 2 * OVERLAP + 2 and not any(blocked.done() for blocked in held)
+        for left in (18, 17, 16):
             of_other, blocked = commits()
             assert await asyncio.wait_for(of_other, 5) == {"prize_a": left} and not blocked.done()
             assert committer._lane(TENANT) == own and committer._lane("other") == Lane("home")
+    await asyncio.gather(*held)
     await committer.drain()
-    assert await database.fetch("SELECT DISTINCT remaining FROM stock WHERE prize_id = 'prize_a'") == [(6,)]
+    assert await database.fetch("SELECT remaining FROM stock WHERE prize_id = 'prize_a' ORDER BY 1") == [(6,), (16,)]
     await database.execute("UPDATE stock SET awarded = 10, remaining = 0 WHERE total > 0 AND tenant_id = $1", TENANT)
     committer._alone_until.clear()
     assert await outcomes(*commits()) == {"": 1, "stock": 1} and committer._lane(TENANT) == own
 
 
-async def test_drain_waits_for_pending_commits(database: Database, rival: asyncpg.Connection) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-    async with slots_held(committer, database, rival):
-        draining = asyncio.ensure_future(committer.drain())
-        assert not (await asyncio.wait({draining}, timeout=0.2))[0]
-    await asyncio.wait_for(draining, 10)
+async def test_write_of_a_tenant_that_moves_before_it_has_a_connection_is_refused(
+    database: Database, database_url: str
+) -> None:
+    await copied(database)
+    databases = Databases(database_url, [], size=1, acquire_seconds=10, statement_seconds=10)
+    committer = Committer(databases, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    async with databases.home.connection():
+        commits = [asyncio.ensure_future(committer.commit(one, taking("prize_a", "ann"))) for one in ("other", TENANT)]
+        writing = asyncio.ensure_future(at(TENANT, databases.execute("DELETE FROM stock WHERE tenant_id = $1", TENANT)))
+        await until(lambda: len(databases.home._slots._waiters or ()) == 2)
+        databases.place(TENANT, "", paused=True)
+    other, *paused = await asyncio.gather(*commits, writing, return_exceptions=True)
+    assert other == {"prize_a": 19} and [type(one) for one in paused] == [TenantMoved] * 2
+    assert await database.fetch("SELECT remaining FROM stock WHERE prize_id = 'prize_a' ORDER BY 1") == [(10,), (19,)]
+    await databases.close()
 
 
-async def test_commit_in_a_tenants_own_lane_uses_its_share_of_connections(
+async def test_refused_batch_fails_none_that_it_was_committed_with_and_goes_on_in_the_tenants_share_of_connections(
     committer: Committer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenants = []
 
-    async def fetchrow(self: Database, query: str, *args: Any) -> Any:
+    async def fetchrow(self: Database, query: str, *args: Any, **more: Any) -> Any:
         if self is database:  # Jobs of other services in this process read as well.
             tenants.append(trace.tenant.get())
-        return await fetch(self, query, *args)
+        return await fetch(self, query, *args, **more)
 
     fetch = Database.fetchrow
     monkeypatch.setattr(Database, "fetchrow", fetchrow)
-    await committer.commit(TENANT, taking("prize_free", "ann"))
-    committer._alone_until[TENANT] = math.inf  # As after a refusal.
-    await committer.commit(TENANT, taking("prize_free", "ann"))
-    assert tenants == ["", TENANT] and trace.tenant.get() == ""
+    spoilt = taking("prize_a", "bad")
+    spoilt.stock["prize_a"] = StockTake("prize_a", 100)
+    batches = [taking("prize_a", f"p{nth}") for nth in range(6)]
+    assert await outcomes(committer.commit(TENANT, spoilt)) == {"stock": 1}
+    await committer.commit(TENANT, batches.pop())
+    committer._alone_until.clear()
+    assert await outcomes(*(committer.commit(TENANT, changes) for changes in [*batches, spoilt])) == {"": 5, "stock": 1}
+    assert tenants == ["", TENANT, ""] + [TENANT] * 7 and trace.tenant.get() == ""
 
 
 async def test_batches_of_a_changed_catalogue_are_refused_at_once(committer: Committer, database: Database) -> None:
@@ -204,14 +213,6 @@ async def test_stale_batch_is_refused(committer: Committer, database: Database, 
     assert await outcomes(*tasks) == {"": 1, "catalog": 1}
     winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
     assert [row["player_id"] for row in winners] == ["p7"]
-
-
-def test_balance_above_the_maximum_is_full() -> None:
-    changes = Changes()
-    changes.move_balance("entry_1", "ann", "camp", "coin", 1, BALANCE_MAX - 1, "adjustment", "r")
-    assert changes.full == ""
-    changes.move_balance("entry_2", "ann", "camp", "gem", 2, BALANCE_MAX - 1, "adjustment", "r")
-    assert changes.full == "gem"
 
 
 def test_absorb_takes_every_part() -> None:

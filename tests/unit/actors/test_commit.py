@@ -130,8 +130,9 @@ def test_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
 def test_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
     changes = Changes()
     changes.turns["ann", "c"] = TurnMove("ann", "c", 1, 0)
-    text, arguments = statement_of({"t": changes}, 5)
-    assert arguments == [[("t", 0)], 5, [("t", "ann", "c", 1, 0)], []]
+    text, arguments = statement_of({"t": changes, "a": changes}, 5)
+    assert arguments[:2] == [[("t", 0), ("a", 0)], 5]
+    assert arguments[2:] == [[("a", "ann", "c", 1, 0), ("t", "ann", "c", 1, 0)], []], "not in the order of their locks"
     assert "$3::turn_move[]" in text and "$4::new_turn_entry[]" in text
 
 

@@ -48,6 +48,9 @@ const [won, wrong, opened] = [new Map(), new Map(), new Map()];
 let [end, note, mark] = [null, "", ""];
 const fail = (text, id) => wrong.set(text, [...(wrong.get(text) ?? []), id]);
 
+/** Rows without an entry: a row so much older than the log's last mark has one. */
+const [unlogged, BACKDATED_SECONDS] = [[], 60];
+
 /** Whether the line's entry has these facts, and is the leaf of its index. */
 function isLogged({ entry, leaf_index: index }, at, own) {
   const facts = parse(entry);
@@ -72,7 +75,7 @@ const READERS = {
     for (const one of stored.milestones_granted) won.set(one.reward_id, { play_id: play.id, prize_id: one.prize_id });
     const { id, game_id, revision, revision_hash, seed, client_seed } = play;
     const own = { kind: "play", id, game_id, revision, revision_hash, seed, score: stored.decided.score, outcome: hex(play.outcome) };
-    if (play.entry === undefined) opened.set("plays are not in the log yet", (opened.get("plays are not in the log yet") ?? 0) + 1);
+    if (play.entry === undefined) unlogged.push([id, play.played_at]);
     else if (!isLogged(play, play.played_at, own)) fail("plays are those of the log", id);
     if (!terms.has(revision_hash)) return fail("plays have their terms", id);
     const receipt = {
@@ -90,8 +93,9 @@ const READERS = {
   reward(reward) {
     const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name } = reward;
     const own = { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, quantity, name };
-    if (reward.entry !== undefined && !(isLogged(reward, Date.parse(reward.won_at) / 1e3, own) && Number(parse(reward.entry).value) === value))
-      fail("rewards are those of the log", id);
+    const at = Date.parse(reward.won_at) / 1e3;
+    if (reward.entry === undefined) unlogged.push([id, at]);
+    else if (!isLogged(reward, at, own) || Number(parse(reward.entry).value) !== value) fail("rewards are those of the log", id);
     if (!play_id) return;
     const expected = { ...won.get(id) };
     const shown = { play_id, prize_id, name, type, value, quantity };
@@ -126,6 +130,10 @@ async function main([option, key, ...files]) {
     else findings.push(["the checkpoint is signed: give the log's key to check it", null]);
     findings.push(["the log ends with a mark", !!mark && parse(mark).kind === "mark" && leaves.at(-1).equals(sha256("\x00", mark))]);
   }
+  const logged = mark ? Number(parse(mark).id.split(" ")[0]) / 1e6 - BACKDATED_SECONDS : -Infinity;
+  const waiting = unlogged.filter(([, at]) => !(at < logged));
+  for (const [id, at] of unlogged) if (at < logged) fail("plays and rewards are in the log", id);
+  if (waiting.length) findings.push([`${waiting.length} plays and rewards are not in the log yet: write the dossier again`, null]);
   for (const [id, one] of won) fail("rewards of plays are in the file", `${id} of ${one.play_id}`);
   for (const [text, ids] of wrong) findings.push([`${text}; not ${ids.slice(0, 5).join(", ")}, ${ids.length} in all`, false]);
   findings.push([`${counts.play ?? 0} plays and ${counts.reward ?? 0} rewards were read`, true]);

@@ -50,8 +50,9 @@ async def export(
     form: Annotated[Literal["csv", "jsonl", "parquet"], Parameter(name="--format")] = "csv",
     connection: Connection = DEFAULTS,
 ) -> None:
-    """Write all rows of one kind to a file, oldest first. An interrupted download resumes after the last full line;
-    as Parquet, start it again.
+    """Write all rows of one kind to a file, oldest first. An interrupted download resumes after the last full line.
+
+    A download of Parquet does not resume.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ async def export(
         The format of the file.
     """
     query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent, "format": form}
-    writers: dict[str, type[_Csv]] = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _Parquet}
+    writers: dict[str, type[_File]] = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _File}
     written = writers[form]()
     with file_errors(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
@@ -97,15 +98,33 @@ async def export(
     print_result(connection, {**found, "bytes": written.bytes}, f"{count}{name} in {out}")
 
 
-class _Csv:
-    """Writes complete lines only; the first cell of the last line is the cursor to resume from."""
+class _File:
+    """Writes all that it is given. Does not resume: a part of a Parquet file is unreadable."""
 
-    resumes = True
+    resumes = False
 
     def __init__(self) -> None:
         self.rows = 0
         self.bytes = 0
         self.cursor = ""
+
+    def take(self, piece: bytes, target: BinaryIO) -> int:
+        """Writes the piece and returns the number of bytes written."""
+        target.write(piece)
+        self.bytes += len(piece)
+        return len(piece)
+
+    def cut(self) -> None:
+        """The connection was lost."""
+
+
+class _Csv(_File):
+    """Writes complete lines only; the first cell of the last line is the cursor to resume from."""
+
+    resumes = True
+
+    def __init__(self) -> None:
+        super().__init__()
         self._rest = b""
 
     def take(self, piece: bytes, target: BinaryIO) -> int:
@@ -114,13 +133,12 @@ class _Csv:
         end = self._end_of_lines(buffered)
         whole, self._rest = buffered[:end], buffered[end:]
         if whole:
-            target.write(whole)
             self._count(whole)
-        self.bytes += len(whole)
+            super().take(whole, target)
         return len(whole)
 
     def cut(self) -> None:
-        """Discards the incomplete line."""
+        """Drops the incomplete line: the next connection sends it again."""
         self._rest = b""
 
     def _count(self, whole: bytes) -> None:
@@ -140,7 +158,7 @@ class _Csv:
 
 
 class _JsonLines(_Csv):
-    """The same for JSON lines."""
+    """The same for JSON lines, whose first value is the cursor."""
 
     def _count(self, whole: bytes) -> None:
         lines = whole.splitlines()
@@ -150,15 +168,3 @@ class _JsonLines(_Csv):
     @staticmethod
     def _end_of_lines(data: bytes) -> int:
         return data.rfind(b"\n") + 1
-
-
-class _Parquet(_Csv):
-    """Writes everything. Only the whole file can be read, so an interrupted download does not resume."""
-
-    resumes = False
-
-    def take(self, piece: bytes, target: BinaryIO) -> int:
-        """Writes the piece and returns its size in bytes."""
-        target.write(piece)
-        self.bytes += len(piece)
-        return len(piece)

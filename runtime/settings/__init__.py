@@ -31,10 +31,6 @@ __all__ = [
 ]
 
 
-_CAUSES = {"jwks": "JWKS_URL", "assets": "ASSETS_URL"}
-"""Beginning of a variable -> the setting that requires it."""
-
-
 class SettingsError(ValueError):
     """The environment is invalid. `problems` maps each variable to its error."""
 
@@ -108,16 +104,15 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
             yield "OIDC_CLIENT_ID", "requires JWKS_URL, JWT_STAFF_SECRET (signs staff tokens) and openid in OIDC_SCOPES"
         if self.log_timestamp_url and find_spec("rfc3161_client") is None:
             yield "LOG_TIMESTAMP_URL", "needs the extra `timestamps`: pip install 'tombola[timestamps]'"
-        for cause, needed in (
-            (bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
-            (self.login_sender == "smtp", ("smtp_url", "smtp_from")),
-            (self.login_sender == "webhook", ("sender_webhook_url", "sender_webhook_secret")),
-            (bool(self.assets_url), ("assets_key_id", "assets_secret_key")),
+        for cause, is_set, needed in (
+            ("JWKS_URL", bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
+            ("LOGIN_SENDER=smtp", self.login_sender == "smtp", ("smtp_url", "smtp_from")),
+            ("LOGIN_SENDER=webhook", self.login_sender == "webhook", ("sender_webhook_url", "sender_webhook_secret")),
+            ("ASSETS_URL", bool(self.assets_url), ("assets_key_id", "assets_secret_key")),
         ):
             for name in needed:
-                if cause and not getattr(self, name):
-                    with_what = _CAUSES.get(name.partition("_")[0], f"LOGIN_SENDER={self.login_sender}")
-                    yield name.upper(), f"must be set with {with_what}"
+                if is_set and not getattr(self, name):
+                    yield name.upper(), f"must be set with {cause}"
 
     @property
     def callback_url(self) -> str:

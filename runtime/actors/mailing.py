@@ -8,6 +8,7 @@ at each attempt: a reward that was revoked, or an address that is gone, takes ef
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from email.message import EmailMessage
 from html import escape
 from typing import Any, Final
@@ -26,7 +27,7 @@ from runtime.outgoing.providers import Delivered, Failed, Ignored, LoggedOutcome
 from runtime.outgoing.senders import AddressRefused, MailDeferred, SendFailed, SmtpSender
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.rules import mail
-from runtime.settings import Settings
+from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.wire.contacts import canonical, masked
 
@@ -96,12 +97,12 @@ class Mailing:
         except (VaultError, ValueError) as error:
             return event, Failed(f"the code cannot be decrypted: {error}", of_one=True)
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
-        stops = stop_hashes(self._settings, event.tenant_id, facts["email"])
+        stops = stop_hashes(self._settings.code_keys, event.tenant_id, facts["email"])
         link = self._unsubscribe_url(event.tenant_id, facts["player_id"], kind)
         message = composed(sender, event.id, facts["email"], made, link)
         try:
             if await database.fetchval(_SQL["stops"], event.tenant_id, stops, kind):
-                return event, Skipped("staff ended these messages to the address")
+                return event, Skipped("staff unsubscribed the address")
             return event, await self._send(sender, message, event.tenant_id, facts["email"])
         except (Fault, asyncpg.PostgresError) as error:
             return event, Failed(f"the limits of the address cannot be read: {type(error).__name__}")
@@ -182,9 +183,9 @@ def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind:
     return [one.hex() for one in found]
 
 
-def stop_hashes(settings: Settings, tenant_id: str, address: str) -> list[bytes]:
+def stop_hashes(keys: Sequence[Key], tenant_id: str, address: str) -> list[bytes]:
     """Hashes of an address for messages that staff ended: the first is stored, the others are of earlier keys."""
-    return vault_of(settings.code_keys).fingerprints(canonical("email", address), f"message-stops/{tenant_id}")
+    return vault_of(keys).fingerprints(canonical("email", address), f"message-stops/{tenant_id}")
 
 
 def composed(sender: SmtpSender, message_id: str, address: str, made: mail.Mail, link: str = "") -> EmailMessage:

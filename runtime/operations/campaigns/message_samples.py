@@ -141,7 +141,7 @@ async def unsubscribe_address(engine: Engine, request: m.UnsubscribeAddressReque
     """Ends a kind of message, or all, to an address, for every player; `resume` sends them again."""
     tenant_id = tenant_of(request)
     address = normalized(m.ContactType.EMAIL, request.address, field="address")
-    hashes = stop_hashes(engine.settings, tenant_id, address)
+    hashes = stop_hashes(engine.keyring.code, tenant_id, address)
     kinds = [token(request.kind)] if request.kind else sorted(mail.PLACEHOLDERS)
 
     async def work(connection: asyncpg.Connection) -> list[Any]:

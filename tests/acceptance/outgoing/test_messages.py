@@ -282,6 +282,6 @@ async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: S
             assert (stopped.data["address"], len(stopped.data["kinds"])) == ("a***@example.com", count)
             await own_world.round(game_ids[0])
             log = await deliveries(stack, integration_id, nth + 4)
-    staff = "staff ended these messages to the address"
+    staff = "staff unsubscribed the address"
     assert [row["error"] for row in log[::-1]] == ["", "the player unsubscribed", "", staff, ""]
     assert len(mailbox.mails) == 3

@@ -1,5 +1,5 @@
-// The doors of <tombola-calendar>: each game of a campaign is one, in the order of their starts, and is played in its place.
-// The same doors are on the campaign's own page (http/pages/campaign_parts.py).
+// <tombola-calendar>: a door for each game of a campaign, in the order of their starts. A door opens its game in place of
+// the doors. The campaign's own page has the same doors (http/pages/campaign_parts.py).
 
 import { Api } from "./api.js";
 import { h, safe, text } from "./dom.js";
@@ -20,7 +20,7 @@ const WAIT_MAX_MS = 2 ** 31 - 1;
 const OPEN = ["", "SOLD_OUT"];
 const LEGAL = ["terms", "privacy", "imprint"];
 const OWN = ["primary", "accent", "background", "mode"];
-/** What the game of a door gets of the calendar. */
+/** Attributes that a calendar passes to its games. */
 const SHARED = ["tenant", "token", "locale", "api"];
 const PICTURES = /** @type {Record<string, string>} */ ({ spin_wheel: "🎡", scratch_card: "🎟️", instant_win: "🎟️", egg_catcher: "🥚", gift_catcher: "🎁", collection: "🍁" });
 

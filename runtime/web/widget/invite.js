@@ -4,10 +4,10 @@
 const PARAMETER = "invite";
 const ACCEPT_MS = 5_000;
 
-/** The players who have accepted the page's invitation, by their token. @type {Set<string>} */
+/** The tokens of players who have accepted the page's invitation, with the campaign. @type {Set<string>} */
 const accepted = new Set();
 
-/** The codes of the players on this page, by their token. @type {Map<string, Promise<string>>} */
+/** The players' codes, by campaign and token. @type {Map<string, Promise<string>>} */
 const codes = new Map();
 
 /**
@@ -36,7 +36,7 @@ export function codeOf(api, campaign) {
   });
 }
 
-/** The page's address with this code, and without what says how this visitor came. @param {string} [code] */
+/** The page's address with this code, without this visitor's own source and invitation. @param {string} [code] */
 export function linkWith(code = "") {
   const address = new URL(location.href);
   for (const name of [...address.searchParams.keys()]) if (name === PARAMETER || name.startsWith("utm_")) address.searchParams.delete(name);

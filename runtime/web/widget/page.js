@@ -126,7 +126,7 @@ export class Page {
   #share(say) {
     const button = h("button", { class: "small", type: "button", onclick: () => void shared() }, this.words.share);
     let code = "";
-    // Asked before: the browser shares only at once after the press.
+    // Requested early: browsers allow sharing only right after a press.
     if (this.invites) void codeOf(this.api, this.campaign).then((own) => (code = own));
     const shared = async () => {
       if (!(await share(this.title || document.title, linkWith(code)))) return;

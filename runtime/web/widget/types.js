@@ -15,7 +15,7 @@
  * @property {string} reward_handler
  * @property {{mode: string, rungs: any[]} | null} [milestones]
  * @property {string} scope_key where the balances of its players are
- * @property {string[]} offers what its campaign has of quests, referrals, leaderboards, codes and draws
+ * @property {string[]} offers which of quests, referrals, leaderboards, codes, draws and messages its campaign has
  * @property {string} reason NOT_STARTED, PAUSED, ENDED or SOLD_OUT; "" where it is open
  * @property {string} state CAMPAIGN_STATE_RUNNING and the like
  * @property {string} claims_until

@@ -1,4 +1,4 @@
-// Ends the campaigns' e-mails to an address, for someone who asked for it.
+// A dialog that unsubscribes an address from the campaigns' e-mails.
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";

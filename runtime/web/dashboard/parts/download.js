@@ -16,7 +16,7 @@ export function saved(name, blob) {
 const FORMATS = { csv: "text/csv", jsonl: "application/x-ndjson", parquet: "application/vnd.apache.parquet" };
 
 /**
- * A function that downloads an export in the chosen format and shows the result, the choice, and the text of its progress.
+ * The format's select, a function that downloads an export in that format and shows the result, and its progress as text.
  * @returns {{progress: string, formats: any, take: (kind: string, query: Record<string, string | number>) => Promise<void>}}
  */
 export function useExport() {

@@ -1,4 +1,4 @@
-// The kinds of e-mails that the player gets, to be turned off and on.
+// Lets the player turn kinds of e-mails off and on.
 
 import { h } from "../dom.js";
 import { refusal } from "./parts.js";
@@ -8,7 +8,7 @@ import { refusal } from "./parts.js";
 const KINDS = ["WON", "CODE_DELIVERED", "REMINDER", "DRAW_RESULT"];
 const PREFIX = "MESSAGE_KIND_";
 
-/** A list to be opened, which asks for the profile then. @param {Panel} panel */
+/** A closed list; opening it loads the profile. @param {Panel} panel */
 export function mails(panel) {
   const { api, words, say } = panel;
   const shown = h("div", { class: "mails" });
@@ -25,7 +25,7 @@ export function mails(panel) {
     }
   }
 
-  /** Here alone: what every page loads has no use for it. @param {object} profile */
+  /** Not in api.js, which every page loads. @param {object} profile */
   async function put(profile) {
     const { base, tenant, identity } = api;
     const headers = { "Content-Type": "application/json", Authorization: `Bearer ${identity.token}`, ...(tenant && { "X-Tenant-Id": tenant }) };

@@ -96,7 +96,7 @@ function sharing(panel) {
   const texts = WORDS[words.locale.split("-")[0]] ?? WORDS.en;
   const button = h("button", { class: "small strong", type: "button", "data-act": "share", onclick: () => void shared() }, texts.share);
   const code = () => codeOf(api, render.campaign_id);
-  void code(); // Asked before: the browser shares only at once after the press.
+  void code(); // Requested early: browsers allow sharing only right after a press.
   return button;
 
   async function shared() {

@@ -64,21 +64,11 @@ _REWARD: Final = (
     *("status", "claimed_at", "fulfilled_at", "expires_at"),
 )
 _LEDGER: Final = (
-    *(
-        "id",
-        "created_at",
-        "scope_key",
-        "currency",
-        "amount",
-        "balance_after",
-        "reason",
-        "reference_id",
-        "reward_id",
-        "seq",
-    ),
+    *("id", "created_at", "scope_key", "currency", "amount", "balance_after"),
+    *("reason", "reference_id", "reward_id", "seq"),
 )
-_BOARD: Final = (*("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "updated_at"),)
-_AUDIT: Final = (*("id", "created_at", "actor", "merchant_id", "action", "subject_type", "subject_id", "trace_id"),)
+_BOARD: Final = ("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "updated_at")
+_AUDIT: Final = ("id", "created_at", "actor", "merchant_id", "action", "subject_type", "subject_id", "trace_id")
 _PLAY: Final = (
     *("id", "game_id", "played_at", "revision", "revision_hash"),
     *("seed", "client_seed", "payload", "outcome", "erased"),
@@ -160,7 +150,7 @@ async def write(
     async for game in edge.each("/games", campaign_id=campaign_id):
         scope = await _scope(edge, campaign, game["wallet_scope"])
         if scope != campaign_id and not (game["milestones"] or {}).get("rungs"):
-            scope = ""  # Its movements are those of other campaigns too.
+            scope = ""  # Other campaigns share its balances.
         scopes.add(scope)
         writer.line("game", {"id": game["id"], "scope": scope, "milestones": game["milestones"]})
     known: set[str] = set()
@@ -169,7 +159,7 @@ async def write(
             known.add(revision)
             writer.line("terms", (await edge.get(f"/revisions/{revision}"))["terms"])
         writer.line("play", _play(play, pseudonyms, size))
-    # After the plays: it has the credits of each.
+    # After the plays, so that the ledger has the credits of each play in the file.
     async for entry in rows(edge, "ledger", campaign_id if scopes <= {campaign_id} else ""):
         if entry["scope_key"] in scopes:
             movement = {name: entry[name] for name in _LEDGER}
@@ -202,7 +192,7 @@ async def write(
 
 async def _log(edge: Edge, writer: Writer) -> int:
     """Writes the tenant's log, if there is one. Returns the size of its checkpoint."""
-    stamped = await _if_any(edge, "/log/stamp")  # Before the checkpoint, which then is not older.
+    stamped = await _if_any(edge, "/log/stamp")  # Read first, so that the checkpoint is not older than the stamp.
     if not (note := (await _if_any(edge, "/log/checkpoint")).decode()):
         return 0
     writer.line("checkpoint", note)

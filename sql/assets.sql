@@ -13,7 +13,7 @@ ON CONFLICT (tenant_id, asset_id) DO UPDATE SET
 RETURNING asset_id AS id, name, type, size, width, height, merchant_id, unix(created_at) AS created_at, object
 
 -- name: begin_object
--- Plans the removal of object $2, which is about to be written: it takes place unless keep_object comes within the hour.
+-- Plans the removal of object $2, which is about to be written: in an hour, unless `keep_object` cancels it.
 -- $3 its asset, $4 size, $5 the quota. No row: the quota is used up.
 INSERT INTO asset_removals (tenant_id, object, due_at)
 SELECT $1::text, $2::text, now() + interval '1 hour'
@@ -22,7 +22,7 @@ WHERE EXISTS (SELECT FROM assets WHERE tenant_id = $1 AND asset_id = $3)
 RETURNING object
 
 -- name: keep_object
--- Cancels the removal of object $2 of an asset that the transaction stores. No row: it is due, and may have taken place.
+-- Cancels the removal of object $2 of an asset that the transaction stores. No row: the removal is due, and may have happened.
 DELETE FROM asset_removals WHERE tenant_id = $1 AND object = $2 AND due_at > now() RETURNING object
 
 -- name: used

@@ -112,8 +112,8 @@ WHERE tenant_id = $1
 ORDER BY campaign_id, day LIMIT $3
 
 -- name: walk_logged
--- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log. The kinds follow each other, and
--- each is read only as far as the ones before it leave room.
+-- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log. The kinds are read in
+-- order, each only up to what is left of $3.
 WITH adjustments AS MATERIALIZED (
     SELECT 'adjustment ' || entry_id AS id FROM ledger_entries
     WHERE tenant_id = $1 AND reason = 'adjustment' AND entry_id > walk_after($2, 'adjustment') ORDER BY entry_id

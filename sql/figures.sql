@@ -15,7 +15,7 @@ FROM figure_marks WHERE tenant_id = $1
 
 -- name: count_plays
 -- Counts the tenant's plays from its watermark, $3, to before $2, and advances it. The caller has locked the watermark. A
--- play counts for the source of the player's entry once both exist, so an entry after the play is counted too.
+-- play counts for the source of the player's entry, also if the entry comes later.
 WITH of_entries AS (
     SELECT p.game_id, date_bin('15 minutes', p.played_at, '2000-01-01Z') AS quarter, p.wins, e.source
     FROM plays AS p
@@ -122,8 +122,8 @@ FROM (
 GROUP BY 1, 2, 3
 
 -- name: claims
--- Claimed or delivered rewards of plays from $3 to before $4 per source of the winners' entries, as in `prizes`; those of
--- winners without one are left out. Sources beyond the largest $6 are counted together.
+-- Claimed or delivered rewards of plays from $3 to before $4 per source of the winners' entries, as in `prizes`. Rewards of
+-- winners without a source are left out. Sources beyond the largest $6 are added up as `other`.
 WITH counted AS (
     SELECT n.source, n.medium, n.utm_campaign, count(*) AS claimed
     FROM rewards AS r

@@ -14,8 +14,8 @@ WHERE tenant_id = $1 AND player_id IN ($2, $3) ORDER BY player_id FOR UPDATE;
 SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 
 -- name: end_guest
--- Marks the guest as merged, for good, and ends the same messages to the player as to the guest. Uses the clock instead of
--- the transaction's start, because rankings poll for recently changed players.
+-- Marks the guest as merged, for good. The player is unsubscribed from what the guest was. Uses the clock instead of the
+-- transaction's start, because rankings poll for recently changed players.
 WITH unwanted AS (
     INSERT INTO players AS p (tenant_id, player_id, auth_method, unsubscribed)
     SELECT $1, $3::text, first_known_as($3::text), g.unsubscribed FROM players AS g
@@ -26,7 +26,7 @@ WITH unwanted AS (
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: move_referrals
--- Moves the guest's open invitations, except to campaigns to which the player has one too.
+-- Moves the guest's invitations, except those to campaigns that the player has an invitation to.
 UPDATE referrals AS r SET player_id = $3::text WHERE r.tenant_id = $1 AND r.player_id = $2 AND NOT EXISTS (
     SELECT FROM referrals AS o WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.campaign_id = r.campaign_id);
 

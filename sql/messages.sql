@@ -77,7 +77,7 @@ ON CONFLICT (tenant_id, player_id) DO UPDATE SET unsubscribed = array_append(p.u
     WHERE $3 <> ALL (p.unsubscribed)
 
 -- name: stops
--- Whether staff ended messages of kind $3 for an address. $2 its hashes, of all keys.
+-- Whether staff ended messages of kind $3 to an address. $2: its hash with each key.
 SELECT EXISTS (SELECT FROM message_stops WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND $3 = ANY(kinds))
 
 -- name: stop
@@ -87,11 +87,11 @@ ON CONFLICT (tenant_id, address_hash) DO UPDATE SET
     kinds = ARRAY(SELECT DISTINCT k FROM unnest(s.kinds || excluded.kinds) AS k ORDER BY k)
 
 -- name: resume
--- Sends messages of kinds $3 to an address again. $2 its hashes, of all keys.
+-- Resumes messages of kinds $3 to an address. $2: its hash with each key.
 UPDATE message_stops SET kinds = ARRAY(SELECT k FROM unnest(kinds) AS k WHERE k <> ALL ($3::text[]))
 WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND kinds && $3::text[]
 
 -- name: stopped
--- The kinds that staff ended for an address. $2 its hashes, of all keys.
+-- The kinds that staff ended for an address. $2: its hash with each key.
 SELECT DISTINCT unnest(kinds) AS kind FROM message_stops
 WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) ORDER BY kind

@@ -1,4 +1,4 @@
--- Referrals: players invite others by a code, and are paid turns. See runtime/operations/quests/referrals.py. $1 tenant, $2
+-- Referrals: players invite others by a code, and get turns for them. See runtime/operations/quests/referrals.py. $1 tenant, $2
 -- campaign, $3 player unless stated otherwise.
 
 -- name: code
@@ -69,8 +69,8 @@ ORDER BY accepted_at, player_id, campaign_id OFFSET $2::integer - 1 LIMIT 1
 
 -- name: due
 -- Open referrals of at most 30 days whose player has a verified contact and has played since, as the quest requires,
--- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The inviter is registered, or becomes so
--- later. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
+-- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The inviter must be
+-- registered. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
 -- [[type, value]]; the inviter's with those of the entry, which are not verified.
 WITH page AS MATERIALIZED (
     SELECT player_id, campaign_id, inviter_id, accepted_at FROM referrals

@@ -1303,7 +1303,7 @@ CREATE TABLE referral_codes (
 );
 CREATE UNIQUE INDEX referral_codes_player ON referral_codes (tenant_id, player_id, campaign_id);
 
--- Players who came to a campaign by the code of an inviter. outcome: 'open' until it is decided; 'paid', or why it is not:
+-- Players who came to a campaign by the code of an inviter. outcome: 'open' until it is decided, then 'paid' or why not:
 -- the player is the inviter ('own'), had played before ('played'), or has a contact that was paid for ('contact'), or
 -- the inviter has reached the quest's count ('limit').
 CREATE TABLE referrals (
@@ -1670,7 +1670,7 @@ CREATE TABLE game_quarters (
     PRIMARY KEY (tenant_id, game_id, quarter)
 );
 
--- Of these, the plays of players whose entry has a source (source_parts).
+-- The part of game_quarters that is of players whose entry has a source (source_parts).
 CREATE TABLE game_sources (
     tenant_id    text COLLATE "C" NOT NULL,
     game_id      ident       NOT NULL,

@@ -5,10 +5,10 @@ same time become one statement (sql/commit.sql), so fifty games of fifty tenants
 does. The committer decides nothing: each part of the statement is conditional, and `Guarded` tells the actor that its
 input has changed.
 
-Tenants share a statement, not their trouble. A shared statement waits for row locks only shortly. If it is refused or
-its wait ends, nothing is committed, and the changes of each tenant are committed by a statement of that tenant's own.
-A tenant whose own statement is refused, or slow, stays apart for a while (`ALONE_SECONDS`): its changes that still
-wait in the shared queue leave it too.
+One tenant's conflict or lock does not block the others. A shared statement waits for row locks for at most
+LOCK_TIMEOUT_MS. If it is refused or times out, nothing is committed, and each tenant's changes are committed by a
+separate statement. A tenant whose separate statement is refused or slow commits alone for ALONE_SECONDS: its changes
+that wait in the shared queue move to its own.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ LOCK_TIMEOUT_MS: Final = 50
 """How long a shared statement waits for a row lock. Commits of other processes hold theirs for a few milliseconds."""
 
 SLOW_SECONDS: Final = 0.5
-"""A tenant's own statement that takes longer has waited for a lock."""
+"""A tenant's separate statement that takes longer has waited for a lock."""
 
 ALONE_SECONDS: Final = 10.0
-"""How long a tenant commits alone after its own statement was refused or slow.
+"""How long a tenant commits alone after its separate statement was refused or slow.
 
-A tenant whose rows are locked for minutes delays the others by LOCK_TIMEOUT_MS once in this time, not always.
+A tenant whose rows are locked for minutes delays the others by LOCK_TIMEOUT_MS once in this time, not at each commit.
 """
 
 COMMIT_SECONDS: Final = Histogram("tombola_commit_seconds", "Time of the commit statement, with its connection.")
@@ -53,14 +53,14 @@ Remaining = dict[str, int | None]
 
 
 class Lane(NamedTuple):
-    """A queue of commits to the database of this name: the shared one, or that of one tenant."""
+    """A queue of commits to one database: of all tenants (tenant_id ""), or of one."""
 
     database: str
     tenant_id: str = ""
 
 
 class Decided(NamedTuple):
-    """Changes of a tenant."""
+    """The changes of one request, and their tenant."""
 
     tenant_id: str
     changes: Changes
@@ -110,13 +110,13 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
             await self._commit_batch(lane, batch)
 
     def _still_here(self, lane: Lane, works: list[Work[Decided]]) -> list[Work[Decided]]:
-        """The changes that belong to the lane. Others go to theirs: the tenant was moved, or commits alone by now."""
+        """The changes that belong to the lane. Others move to theirs: their tenant was moved, or commits alone now."""
         here = []
         for work in works:
             if (own := self._lane(work.request.tenant_id)) == lane:
                 here.append(work)
             else:
-                self.put(own, work)
+                self.move(own, work)
         return here
 
     async def _commit_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
@@ -128,7 +128,7 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
                 self._keep_alone(works[0].request.tenant_id)
             if not lane.tenant_id and _is_of_one_tenant(error, works):
                 for work in works:  # Not awaited here: a blocked tenant would block this lane.
-                    self.put(Lane(lane.database, work.request.tenant_id), work)
+                    self.move(Lane(lane.database, work.request.tenant_id), work)
             elif len(works) > 1 and _is_of_one(error):
                 for work in works:  # Each alone, so that only the one at fault is refused.
                     await self._commit_batch(lane, [work])

@@ -41,8 +41,8 @@ log = structlog.get_logger(__name__)
 class Work(Generic[Request]):
     """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it. box: the
-    mailbox that it was last put into.
+    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it. box: its
+    current mailbox.
     """
 
     __slots__ = ("request", "future", "trace_id", "caller", "box")
@@ -164,8 +164,8 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
             self._deadlines.watch(work.future)
         return work.future
 
-    def put(self, key: Key, work: Work[Request]) -> None:
-        """Moves a request that was posted into another mailbox, full or not."""
+    def move(self, key: Key, work: Work[Request]) -> None:
+        """Moves a posted request to another mailbox, even a full one."""
         box = self._boxes.get(key)
         if box is None:
             box = self._boxes[key] = _Box(self.new_state(key))
@@ -234,7 +234,7 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
             _wake(box.wake)
 
     async def _process(self, key: Key, box: _Box[Request, State], works: list[Work[Request]]) -> None:
-        """Processes one batch and makes sure that every request is answered, or was put into another mailbox."""
+        """Processes one batch and makes sure that every request is answered or moved to another mailbox."""
         try:
             # For this batch's task only: its log lines and its commit's span are in the first request's trace.
             trace.current.set(works[0].trace_id)

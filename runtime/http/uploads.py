@@ -18,7 +18,7 @@ FORM: Final = "multipart/form-data"
 TYPES: Final = (*FILES, FORM)
 NAME_CHARACTERS_MAX: Final = 200
 FILE: Final = "file"
-"""Another name of the file's part: the usual one of forms and no-code tools."""
+"""The usual name of a file's part in forms and no-code tools, accepted too."""
 
 _PARTS_MAX: Final = 4
 _BYTES_MAX: Final = UPLOAD_BYTES_MAX * 4 // 3 + 16 * 1024
@@ -44,9 +44,9 @@ async def read_upload(request: web.Request, field: str) -> bytes:
 
 
 def _form(body: bytes, content_type: str, field: str, name: str) -> tuple[bytes, str]:
-    """The file of a form, and its name: the part `name`, or else `name`, or else that of the file.
+    """The file of a form, and its name: the part `name`, otherwise the query's (`name`), otherwise the file's own.
 
-    INVALID_ARGUMENT, on `field`: the form is malformed, or does not have one file. On another part: it is unknown.
+    INVALID_ARGUMENT on `field` if the form is malformed or does not have exactly one file, or on an unknown part.
     """
     files: list[tuple[bytes, str]] = []
     for part, value in _parts(body, content_type, field):
@@ -78,5 +78,5 @@ def _parts(body: bytes, content_type: str, field: str) -> list[tuple[MultipartSe
                 else:
                     found.append((segment, b"".join(pieces)))
     except MultipartError as error:
-        raise invalid(field, f"must be in a valid form: {error}") from None
+        raise invalid(field, f"the form is malformed: {error}") from None
     return found

@@ -652,7 +652,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "QuestCondition": {
         "kind": "The counted quantity.",
-        "count": "The count that completes the quest. Of referrals at most so many are paid, by default 10."
+        "count": "The count that completes the quest. For referrals: how many are paid, by default 10."
     },
     "Quest": {
         "type": "The repeat period of the quest.",
@@ -1253,7 +1253,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "ReadAssetReply": {
         "type": "image/webp or font/woff2.",
         "content": "The bytes in base64.",
-        "object": "While they are read: their key in the object storage."
+        "object": "Within Core only: the key of the asset's object in the object storage."
     },
     "PackGift": {
         "scope_key": "The wallet: the id of the campaign (default), its merchant or the tenant.",

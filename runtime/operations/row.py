@@ -159,7 +159,7 @@ class Operation:
     not_while_suspended: refused when suspended although it only reads: it exports much data, or streams for long.
     confidential: its reply may contain a secret of the player (a code), so it is never stored for replays.
     bounded: anonymous callers may call it freely, so Core limits its concurrency to leave connections for plays.
-    rest: of a bounded operation, the part that calls other services: takes the reply of `run` and occupies no place.
+    rest: the part of a bounded operation that calls other services. It gets the reply of `run` and is not counted.
     lengthy: it counts or copies much, moves a player's whole data, or calls other services, so only each step has a
         timeout. Any other operation that exceeds ANSWER_TIMEOUT_SECONDS is UNAVAILABLE.
     streamed: its body is read as it arrives, and may be lines of text.

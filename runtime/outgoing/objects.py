@@ -26,13 +26,13 @@ SECONDS: Final = 5.0
 
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 5.0
-"""While the storage is away, requests fail at once instead of after the deadline."""
+"""While the breaker is open, requests fail at once instead of after the deadline."""
 
 log = structlog.get_logger(__name__)
 
 
 class ObjectsUnavailable(Exception):
-    """The storage did not do what it was asked. The reason is in the log, not in the message."""
+    """A request failed. The reason is in the log, not in the message."""
 
 
 def is_available() -> bool:

@@ -129,7 +129,7 @@ class RpcCaller:
     def _order(self, key: Any, width: int, request: Any) -> list[_Replica]:
         """The replicas of an actor, the best first; unavailable ones come last.
 
-        width: over so many of the available ones its players are spread. Calls without a player go to any of them.
+        width: how many available replicas its players are spread over. Calls without a player go to any of these.
         """
         order = sorted(_ranked(self._replicas, key), key=_Replica.is_unavailable)
         if width == 1:

@@ -1,8 +1,8 @@
 """Spreads the players of a busy game over several replicas of Core.
 
 Calls for one actor go to one replica, its first, so that they share its batches. While more calls are in flight than
-CALLS_PER_REPLICA, the actor's calls go to as many replicas as that bound needs, each player's to one of them. With
-fewer calls it costs a counter. This only affects speed: correctness never depends on which replica decides.
+CALLS_PER_REPLICA for each replica, the actor's calls go to more replicas, and each player's calls to one of them. With
+fewer calls, the only cost is a counter. This only affects speed: correctness never depends on which replica decides.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from runtime.actors.committer import OVERLAP
 from runtime.actors.game.sessions import named_player
 
 CALLS_PER_REPLICA: Final = OVERLAP * 16
-"""Calls of an actor in flight for each replica that they go to. A commit of 16 plays has most of the gain of a shared
-commit (two thirds of the throughput of 256), and a replica has OVERLAP commits under way: it batches well with so many
-calls, and more only wait. Each edge counts its own calls; if a replica is too slow for all of them, they grow at every
-edge."""
+"""An actor's calls in flight per replica. A commit of 16 plays has two thirds of the throughput of one of 256, and a
+replica has OVERLAP commits under way: more calls would only wait. Each edge counts its own calls. If a replica is too
+slow for all edges, the calls in flight grow at each of them."""
 
 CALM_SECONDS: Final = 10.0
-"""How long calls must be few before they go to one replica less. A player who changes replicas costs a read."""
+"""How long calls must be few before one replica is removed. A player who changes replicas costs a read."""
 
 
 class Load:
-    """The calls of one actor. width: the number of replicas that they go to; peak: the most in flight of late."""
+    """The calls of one actor. width: the number of replicas that they go to; peak: the most in flight recently."""
 
     __slots__ = ("in_flight", "peak", "width", "timer")
 
@@ -42,7 +41,7 @@ class Spread:
         self._loads: dict[Hashable, Load] = {}
 
     def begin(self, key: Hashable, width_max: int) -> Load:
-        """Counts a call; `end` must follow. A load above the bound gets wider, to at most `width_max`."""
+        """Counts a call; `end` must follow. A load above the bound gets one more replica, up to `width_max`."""
         load = self._loads.get(key)
         if load is None:
             load = self._loads[key] = Load()
@@ -72,7 +71,7 @@ class Spread:
         load.timer = asyncio.get_running_loop().call_later(CALM_SECONDS, self._narrow, key, load)
 
     def _narrow(self, key: Hashable, load: Load) -> None:
-        """Makes a load narrower if it was calm, well below the bound, so that its width does not alternate."""
+        """Removes a replica from a load that stayed below half the bound, so that its width does not alternate."""
         if load.peak <= CALLS_PER_REPLICA * (load.width - 1) / 2:
             load.width -= 1
         load.peak, load.timer = load.in_flight, None
@@ -83,5 +82,5 @@ class Spread:
 
 
 def player_of(request: Any) -> str:
-    """The player whose calls stay together; "": none, as of an anonymous start."""
+    """The player of a call; "": none, such as at an anonymous start."""
     return getattr(request, "player_id", "") or named_player(getattr(request, "session_id", ""))

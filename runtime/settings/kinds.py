@@ -159,7 +159,7 @@ STANDBY: Final = "standby"
 
 
 class Bucket(NamedTuple):
-    """Where objects are. url: the beginning of their URLs."""
+    """A bucket of objects. url: the prefix of their URLs."""
 
     url: str
     region: str
@@ -179,7 +179,7 @@ def bucket() -> Kind:
 def bucket_of(value: str) -> Bucket:
     """A bucket of a storage that speaks S3's protocol: `s3://NAME/PREFIX?endpoint=URL&region=REGION`.
 
-    All but the name may be left out. Without an endpoint it is in AWS. Raises ValueError.
+    Only the name is required. Without an endpoint, the bucket is in AWS. Raises ValueError.
     """
     wrong = "must be s3://BUCKET?endpoint=URL&region=REGION"
     try:
@@ -187,7 +187,7 @@ def bucket_of(value: str) -> Bucket:
         query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         region = query.pop("region", "us-east-1")
         endpoint = urlsplit(query.pop("endpoint", f"https://s3.{region}.amazonaws.com"))
-        endpoint.port  # noqa: B018  (raises for a port that is no port)
+        endpoint.port  # noqa: B018  (raises for an invalid port)
     except ValueError:
         raise ValueError(wrong) from None
     name, prefix = parts.netloc, parts.path.strip("/")

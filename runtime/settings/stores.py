@@ -85,8 +85,8 @@ class StoreSettings:
         " `s3://NAME?endpoint=https://s3.example&region=eu-1`. Without `endpoint`: AWS. A private endpoint needs"
         " OUTBOUND_ALLOW_CIDRS.",
     )
-    assets_key_id: str = setting(text(), "", "The access key's id for this bucket.")
-    assets_secret_key: str = setting(text(), "", "The secret access key.", secret=True)
+    assets_key_id: str = setting(text(), "", "The id of the bucket's access key.")
+    assets_secret_key: str = setting(text(), "", "The secret of the bucket's access key.", secret=True)
 
     # Keys
     server_keys: tuple[Key, ...] = setting(
@@ -122,6 +122,7 @@ class StoreSettings:
     log_timestamp_url: str = setting(
         url("https", "http"),
         "",
-        "The time-stamping authority (RFC 3161) that stamps the logs' checkpoints. Empty: none.",
+        "The time-stamping authority (RFC 3161) that stamps the logs' checkpoints. Empty: none. A private address needs"
+        " OUTBOUND_ALLOW_CIDRS.",
     )
     log_timestamp_seconds: int = setting(integer(60, 31 * 86400, "seconds"), "3600", "The interval of a log's stamps.")

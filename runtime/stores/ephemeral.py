@@ -40,15 +40,15 @@ ON_ITS_WAY: Final = (AskError, TryAgainError, ClusterDownError)
 
 
 BUCKETS: Final = 16
-"""Over how many hash tags a cluster spreads the keys of a tenant's players: enough for the nodes, and few, so that
-concurrent requests share script calls."""
+"""The hash tags of a tenant's players on a cluster. More would spread the keys over more nodes, but fewer concurrent
+requests would share a script call."""
 
 
 def _labels() -> tuple[str, ...]:
-    """The buckets' names: one for each sixteenth of the slots.
+    """The buckets' labels: one for each sixteenth of the slots.
 
-    CRC16 is linear: another tenant in front of labels of one length XORs all their slots with one number. So the tags
-    of every tenant are in different sixteenths, and nodes with equal parts of the slots get equal parts of the keys.
+    CRC16 is linear: a prefix XORs the slots of all labels of one length with one number. So each tenant has a tag in
+    every sixteenth, and nodes with equal parts of the slots get equal parts of the keys.
     """
     found: dict[int, str] = {}
     for number in range(256):
@@ -61,7 +61,7 @@ _LABELS: Final = _labels()
 
 
 def tag_of(tenant_id: str, player_id: str) -> str:
-    """The hash tag of a player's keys, which a request reads together. Keys of the whole tenant have its id alone."""
+    """The hash tag of a player's keys, which a request reads together. The tag of the tenant's other keys is its id."""
     return f"{tenant_id}:{_LABELS[zlib.crc32(player_id.encode('utf-8', 'surrogatepass')) % BUCKETS]}"
 
 

@@ -108,7 +108,7 @@ _SCORES: Final = """
 """As sql/leaderboards.sql defines a score (`scores`)."""
 
 _UNCERTAIN_MICROSECONDS: Final = 10_000_000
-"""Plays that ran so long before or after a board was closed may count or not."""
+"""Plays within this time before or after a board was closed may count or not."""
 
 _MISRANKED: Final = """
     WITH stated AS (
@@ -140,7 +140,7 @@ _STRANGERS: Final = """
 
 
 class Problem(NamedTuple):
-    """A check of a table's rows. names: those that do not follow. is_open: the file cannot decide about them."""
+    """A check of a table's rows. names: the rows that fail it. is_open: the file cannot decide them."""
 
     text: str
     table: str
@@ -217,7 +217,7 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     def names(query: str, *values: object) -> list[str]:
         return [str(name) for (name,) in database.execute(query, values)]
 
-    # Only those of games with movements in the file.
+    # Keeps the credits of games whose movements are in the file.
     database.execute("""DELETE FROM credits WHERE play_id IN (
         SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
     yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))

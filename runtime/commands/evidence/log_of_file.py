@@ -23,7 +23,7 @@ ENTRY: Final = "an entry of the log"
 
 
 class LogOfFile:
-    """file: keeps the hashes of the leaves. key, witness, trusted: as for a dossier."""
+    """Reads the lines of the log, then checks them. file: stores the leaves. key, witness, trusted: as in `verify`."""
 
     def __init__(
         self, file: Path, key: VerifierKey | None, witness: State | None, trusted: Sequence[Certificate]
@@ -36,17 +36,17 @@ class LogOfFile:
         self._witness = witness
         self._trusted = trusted
         self._stamped: Stamped | None = None
-        self._roots: dict[int, bytes | None] = {}  # The root of the first leaves, for the sizes that are compared.
+        self._roots: dict[int, bytes | None] = {}  # Size -> root, for the sizes to compare.
         if witness is not None:
             self._roots[witness.size] = None
 
     def read_stamp(self, value: Mapping[str, Any]) -> None:
-        """The stamped checkpoint. Precedes the leaves."""
+        """Reads the stamped checkpoint. Must precede the leaves."""
         self._stamped = Stamped.parse(json.dumps(value))
         self._roots.setdefault(read_checkpoint(self._stamped.note).size)
 
     def read_leaves(self, tile: str) -> None:
-        """The hashes of the next leaves, in base64."""
+        """Reads the hashes of the next leaves, in base64."""
         hashes = base64.b64decode(tile, validate=True)
         for first in range(0, len(hashes), HASH_BYTES):
             self._tree.add_hash(hashes[first : first + HASH_BYTES])
@@ -72,7 +72,7 @@ class LogOfFile:
     def findings(self, newest: int | None) -> Generator[Finding, None, float | None]:
         """The findings. Returns the time (seconds) before which every row is in the log; None: there is no log.
 
-        newest: of a play in it, in microseconds.
+        newest: the time of the newest play in the log, in microseconds.
         """
         checkpoint = read_checkpoint(self.note) if self.note else None
         if self._witness is not None:

@@ -121,8 +121,8 @@ class AdmissionControl:
     ) -> Admission:
         """Charges the rate limits, reserves the idempotency key and reads the session, in that order, atomically.
 
-        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `holder` has the
-        keys, if not `player_id`: the player of the session, or a member of the staff. `keyed` is the request under an
+        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `holder` selects the
+        hash tag if there is no `player_id`: the session's player, or a member of staff. `keyed` is the request under an
         idempotency key, if there is one, and `owner` the key's owner: the same key from another client never gets the
         owner's response.
         """

@@ -3,8 +3,8 @@
     GET /admin/exports/{name}?campaign_id&from&to&cursor&consent&format
 
 The exports of a tenant at one time are limited (downloads.py), of which merchant staff may run one; another one gets
-429. `cursor`, the first cell of the last complete line, resumes an interrupted export, but not as Parquet: the end of
-that file describes the whole file.
+429. `cursor`, the first cell of the last complete line, resumes an interrupted export, but not as Parquet: its
+footer describes the whole file.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CONTENT_TYPE: Final = "application/vnd.apache.parquet"
 
 GROUP_ROWS: Final = 50_000
 GROUP_BYTES: Final = 8 * 1024 * 1024
-"""Of the rows in memory. A group ends after the page of Core that reaches either limit."""
+"""The limits of the rows in memory. A group ends after the page of Core that reaches one of them."""
 
 INTEGERS: Final = frozenset(
     {
@@ -58,7 +58,7 @@ async def file(parts: AsyncIterator[m.ReadExportReply]) -> AsyncIterator[bytes]:
 
 
 class _File:
-    """A Parquet file in writing. `add` and `close` return the bytes written meanwhile."""
+    """A Parquet file that is being written. `add` and `close` return the bytes written since the last call."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         import pyarrow
@@ -95,7 +95,7 @@ class _File:
         return self._taken()
 
     def close(self) -> bytes:
-        """Writes the remaining rows, and the end of the file."""
+        """Writes the remaining rows and the footer."""
         if self._batches:
             self._write()
         self._writer.close()

@@ -35,7 +35,7 @@ async def create_asset(engine: Engine, request: m.CreateAssetRequest) -> m.Asset
     """Stores a picture (PNG, JPEG or WebP, re-encoded as WebP) or a font (WOFF2). A file that exists is returned.
 
     INVALID_ARGUMENT for another type, a broken file, or too many pixels. FAILED_PRECONDITION QUOTA_EXCEEDED if the
-    tenant's assets would exceed ASSET_QUOTA_BYTES. UNAVAILABLE ASSETS_UNAVAILABLE if the object storage is away.
+    tenant's assets would exceed ASSET_QUOTA_BYTES. UNAVAILABLE ASSETS_UNAVAILABLE if the object storage fails.
     """
     tenant_id = tenant_of(request)
     try:
@@ -103,7 +103,7 @@ async def delete_asset(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
 
 async def read_asset(engine: Engine, request: m.GetAssetRequest) -> m.ReadAssetReply:
-    """An asset's bytes, for anyone, or where they are (stored_objects.read). NOT_FOUND UNKNOWN_ASSET."""
+    """An asset's bytes, for anyone, or the key of its object (stored_objects.read). NOT_FOUND UNKNOWN_ASSET."""
     row = await engine.database.fetchrow(_SQL["read"], tenant_of(request), request.id)
     if row is None:
         raise unknown("asset", request.id)

@@ -1,8 +1,8 @@
 """Assets as objects in the object storage (ASSETS_URL).
 
-The key of an object is used once: an asset that is deleted and uploaded again is another object. Before an object is
-written, its removal is planned. The transaction that stores the asset cancels the removal, and the one that deletes the
-asset plans it again. So an asset always has its object, and an object without an asset is deleted.
+Each upload writes an object under a new key. Before that, the object's removal is planned. The transaction that stores
+the asset cancels the removal, and the transaction that deletes the asset plans it again. So an asset always has its
+object, and an object without an asset is deleted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def keep(connection: asyncpg.Connection, tenant_id: str, key: str) -> None
 
 
 async def read(engine: Engine, found: m.ReadAssetReply) -> m.ReadAssetReply:
-    """The asset with the bytes of its object, if it has one. Its id proves that they are those that were uploaded.
+    """The asset with the bytes of its object, if it has one. Bytes whose hash is not the asset's id are refused.
 
     NOT_FOUND UNKNOWN_ASSET; UNAVAILABLE ASSETS_UNAVAILABLE.
     """
@@ -91,7 +91,7 @@ async def remove_all(engine: Engine) -> None:
         with chosen(tenant_id):
             for row in await engine.database.fetch(_SQL["due_removals"], tenant_id, REMOVALS_MAX):
                 if not await attempt(JOB, _remove(engine, tenant_id, row["object"]), tenant_id=tenant_id):
-                    return  # The storage is away: the other requests would time out too.
+                    return  # The storage is unreachable: the other requests would time out too.
 
 
 async def _remove(engine: Engine, tenant_id: str, key: str) -> bool:
@@ -102,5 +102,5 @@ async def _remove(engine: Engine, tenant_id: str, key: str) -> bool:
 
 
 def _unavailable() -> Fault:
-    message = "the storage of pictures and fonts does not answer; try again"
+    message = "the object storage does not answer; try again"
     return Fault(Status.UNAVAILABLE, "ASSETS_UNAVAILABLE", message, retry_after_seconds=5)

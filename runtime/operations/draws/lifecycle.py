@@ -224,7 +224,7 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
 
 
 async def _shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
-    """The draw after a step. FAILED_PRECONDITION ILLEGAL_TRANSITION if it was cancelled right after it."""
+    """The draw after a step. FAILED_PRECONDITION ILLEGAL_TRANSITION if another request has cancelled it since."""
     reply = await shown(engine, request)
     assert reply.draw is not None
     if reply.draw.status is m.DrawStatus.CANCELLED:

@@ -53,7 +53,7 @@ async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> 
 
 
 async def _lock(connection: asyncpg.Connection, request: m.SetDrawTicketsRequest) -> asyncpg.Record:
-    """The locked draw. Does not wait: rivals in a queue would each hold a connection that plays need."""
+    """The locked draw. Does not wait: each waiting import would hold a connection that plays need."""
     try:
         return await reading.for_update(connection, _SQL["lock_now"], request, "draw", request.id)
     except asyncpg.LockNotAvailableError:

@@ -1,7 +1,7 @@
 """The chance of each prize in one play, as a forecast needs it.
 
-By the odds of `probability`; for `score_to_tier` by the odds of each tier's group, weighted by the tier's share of the
-plays. The shares are declared by the request, or observed in the game's own plays. Other handlers do not draw prizes by
+For `probability` these are its odds; for `score_to_tier` the odds of each tier's group, weighted by the tier's share of
+the plays. The request declares the shares, or they are observed in the game's own plays. Other handlers do not draw by
 odds.
 """
 
@@ -68,7 +68,7 @@ def _summed(groups: Iterable[tuple[float, Iterable[PrizeChance]]]) -> dict[str, 
 async def _shares(
     engine: Engine, request: m.ForecastGameRequest, config: score_to_tier.Config
 ) -> tuple[list[float], str]:
-    """The share of each tier: as the request says, or else as in the newest plays."""
+    """The share of each tier and the assumption: declared by the request, or observed in the newest plays."""
     if request.tiers:
         try:
             shares = [float(share) for share in request.tiers.split(",")]

@@ -1,5 +1,4 @@
-"""The Merkle log of each tenant: a background job appends settled rows and signs checkpoints, another has
-them stamped; anyone reads its tiles.
+"""The Merkle log of each tenant. Jobs append settled rows, sign checkpoints and get them stamped; anyone reads tiles.
 
 The formats are those of runtime/rules/log/. Without MERKLE_LOG there is no log, and its job costs nothing.
 """

@@ -68,9 +68,7 @@ class Appender:
         self._rests_until: dict[str, float] = {}  # By time.monotonic.
 
     async def append_all(self, engine: Engine) -> None:
-        """Appends to the log of every tenant with new rows. One tenant's failure does not block the others. Nothing
-        without a log.
-        """
+        """Appends to the log of every tenant with new rows. One tenant's failure does not block the others."""
         if not engine.settings.merkle_log:
             return
         grown = frozenset(await engine.database.tenants(_SQL["grown"]))

@@ -1,7 +1,7 @@
 """Has the checkpoints of the logs stamped by a time-stamping authority (LOG_TIMESTAMP_URL).
 
-A separate job: an authority that is slow or away delays only stamps, and the newest checkpoint is stamped later. A
-stamp covers all entries before it, so not every checkpoint needs one.
+A separate job: a slow or unreachable authority delays only stamps. A stamp covers all entries before it, so not every
+checkpoint needs one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ANALYTICS: Final = sql.load("analytics")
 
 JOB: Final = "log stamps"
 EVERY_SECONDS: Final = 60.0
-"""The interval of passes, and so of attempts while the authority is away."""
+"""The interval of passes, and of retries while the authority is unreachable."""
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ async def stamp_all(engine: Engine) -> None:
 
 
 class Stamper:
-    """Asks the authority during one pass. is_away: it did not answer, or not with a stamp."""
+    """Asks the authority during one pass. is_away: a request failed, or its response was no stamp."""
 
     def __init__(self, engine: Engine, connector: Connector) -> None:
         self.is_away = False
@@ -51,7 +51,7 @@ class Stamper:
         self._connector = connector
 
     async def stamp(self, tenant_id: str) -> None:
-        """Has the tenant's newest checkpoint stamped, unless that is done."""
+        """Has the tenant's newest checkpoint stamped, if a stamp is due."""
         database, settings = self._engine.database, self._engine.settings
         row = await database.fetchrow(_SQL["unstamped"], tenant_id, settings.log_timestamp_seconds)
         if row is None:

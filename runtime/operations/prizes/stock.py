@@ -50,7 +50,7 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
         row = await set_stock(
             connection, tenant_id, request.id, total=total, change=request.change, reason=request.reason
         )
-        # The entry has its actor.
+        # The audit entry has its own actor.
         facts = {name: value for name, value in row.items() if name != "actor"}
         await audit.record(connection, tenant_id, "prize.move_stock", request.id, after=facts)
         versions.append(version)

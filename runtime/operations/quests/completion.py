@@ -4,8 +4,7 @@ A quest with a condition can be completed once the player has done enough since 
 quest's start_date): plays, prizes won by plays, or points credited for plays (not scores), in the campaign's games or
 one of them. The granting statement counts the rows of plays, so plays write nothing extra. A merged guest's plays count
 for the player, except those won beyond the caps of one player (players/merging.py). Days with a login count for players
-whom the service signs in. Referrals are paid without a request (referrals.py). A quest without a condition is completed
-on request.
+whom the service signs in. A job pays referrals (referrals.py). A quest without a condition is completed on request.
 
 A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, in the campaign's time
 zone. A unique row enforces that; the same statement grants the turns. An Idempotency-Key is scoped to its route and so
@@ -124,7 +123,7 @@ async def _check_condition(
     about = (tenant_of(request), request.player_id, [request.id], [_counts_since(row, period)])
     found = await engine.database.fetchrow(_SQL["progress"], *about)
     if found is not None and (found["have"] < found["need"] or row["condition"]["kind"] == "referrals"):
-        have, need = found["have"], found["need"]  # Referrals are paid by themselves (quests/referrals.py).
+        have, need = found["have"], found["need"]  # A job pays referrals (quests/referrals.py).
         message = f"quest {request.id} requires {need} {row['condition']['kind']}; the player has {have}"
         raise Fault(Status.FAILED_PRECONDITION, "CONDITION_NOT_MET", message, have=have, need=need)
 

@@ -35,7 +35,7 @@ TURNS_MAX: Final = 1_000_000
 COUNT_MAX: Final = 1_000_000_000
 DAYS_MAX: Final = 3_660
 REFERRALS: Final = 10
-"""How many referrals are paid to a player, where the quest does not say it."""
+"""How many referrals a quest without a count pays to a player."""
 REFERRALS_MAX: Final = 1_000
 
 

@@ -1,9 +1,9 @@
 """Referrals: a player shares a code, and is paid turns for each invited player who plays.
 
 A quest with a condition of kind `referrals` pays its turns once for each invited player, for at most `count` of them.
-An invited player counts after the first play, once the player has a verified contact: a guest after the login, since a
-guest costs nothing. An entry's contact does not count, since anyone can type one. Neither the code nor a reply reveals
-who the other player is.
+An invited player counts after the first play, once the player has a verified contact. A guest counts after the login:
+anyone can create guests. An entry's contact does not count, since anyone can type one. Neither the code nor a reply
+reveals the other player.
 
 A person is paid for only once: a payment stores keyed hashes of the invited player's canonical contacts, which
 outlive an erasure. Plays write nothing: a job reads the open referrals from the database, so it misses none. A payment
@@ -69,9 +69,9 @@ async def create_referral_code(engine: Engine, request: m.ReferralCodeRequest) -
 
 
 async def accept_referral(engine: Engine, request: m.AcceptReferralRequest) -> m.AcceptReferralReply:
-    """Records that the player came by the code of another player, before the player's first play in the campaign.
+    """Records an invitation by another player's code, before the player's first play in the campaign.
 
-    Repeating it changes nothing. NOT_FOUND UNKNOWN_REFERRAL. FAILED_PRECONDITION REFERRAL_REFUSED with `why`: OWN,
+    A repetition changes nothing. NOT_FOUND UNKNOWN_REFERRAL. FAILED_PRECONDITION REFERRAL_REFUSED with `why`: OWN,
     PLAYED or INVITED (by someone else).
     """
     checks = Checks()
@@ -117,7 +117,7 @@ def _refused(why: str, message: str) -> Fault:
 
 
 class _Key(NamedTuple):
-    """Orders the open referrals of a tenant."""
+    """The order of a tenant's open referrals."""
 
     accepted_at: datetime
     player_id: str
@@ -129,7 +129,7 @@ _LAST: Final = _Key(datetime.max, "", "")
 
 
 class Payer:
-    """Pays the referrals that are due, some pages of the open ones in each pass."""
+    """Pays the due referrals. Each pass reads up to PAGES pages of the open ones."""
 
     def __init__(self) -> None:
         self._after: dict[str, _Key] = {}
@@ -140,13 +140,13 @@ class Payer:
             await attempt(JOB, at(tenant_id, self.pay_due(engine, tenant_id)), tenant_id=tenant_id)
 
     async def pay_due(self, engine: Engine, tenant_id: str) -> None:
-        """Decides those of a tenant's referrals that are due, from where its last pass ended."""
+        """Decides a tenant's due referrals, from where its last pass ended."""
         after = self._after.pop(tenant_id, _FIRST)
         for _ in range(PAGES):
             row = await engine.database.fetchrow(_SQL["next_page"], tenant_id, PAGE, *after)
             last = _LAST if row is None else _Key(*row)
             if row is not None:
-                self._after[tenant_id] = last  # Before the page: if that fails, it does not block the later ones.
+                self._after[tenant_id] = last  # Before the page: a page that fails does not block the later ones.
             await _pay_page(engine, tenant_id, after, last)
             if row is None:
                 return

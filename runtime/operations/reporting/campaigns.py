@@ -156,7 +156,7 @@ def _views(rows: Iterable[Any], name: str) -> list[m.ViewFigures]:
 def _sources(rows: Iterable[Any], played: Sequence[Any], whole: m.Funnel) -> list[m.SourceFigures]:
     """Counts by source, with the smallest added up: entries name more sources than views do.
 
-    What was played by players without a source is the rest of the whole.
+    Plays, wins and claims without a source are the difference to the whole.
     """
     of_plays = ("plays", "wins", "claimed")
     rest_of = {name: getattr(whole, name) - sum(row.get(name, 0) for row in played) for name in of_plays}

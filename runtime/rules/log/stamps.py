@@ -33,7 +33,7 @@ class BadStamp(ValueError):
 
 
 class Question(NamedTuple):
-    """What the authority is asked. nonce: its response repeats it."""
+    """A request for a stamp. nonce: the response must repeat it."""
 
     body: bytes
     nonce: int | None
@@ -69,13 +69,13 @@ def ask(note: str) -> Question:
 
 
 def read_answer(stamp: bytes, note: str, question: Question) -> float:
-    """The time of the authority's response to the question, its signature unverified. BadStamp: it is no such one."""
+    """The time in the authority's response to the question. Does not verify the signature. Raises BadStamp."""
     found = _decode(stamp)
     if found.status != 0:
         raise BadStamp(f"the authority refused: status {found.status}")
     info = found.tst_info
     if info.message_imprint.message != hashlib.sha256(note.encode()).digest() or info.nonce != question.nonce:
-        raise BadStamp("the stamp is of something else")
+        raise BadStamp("the stamp is not of this checkpoint")
     return info.gen_time.timestamp()
 
 
@@ -91,9 +91,9 @@ def verify_stamp(stamp: bytes, note: str, trusted: list[Certificate]) -> float:
     found = _decode(stamp)
     try:
         VerifierBuilder(roots=trusted).build().verify_message(found, note.encode())
-    except Exception as error:  # A certificate in it may be malformed in ways that the packages do not expect.
+    except Exception as error:  # A malformed certificate raises errors of several packages.
         reason = str(error).partition(": ErrorStack")[0]
-        raise BadStamp(f"the stamp is not by this authority, or of something else: {reason}") from None
+        raise BadStamp(f"the stamp is of another authority or of another checkpoint: {reason}") from None
     return found.tst_info.gen_time.timestamp()
 
 
@@ -112,9 +112,9 @@ def _decode(stamp: bytes) -> TimeStampResponse:
 
 
 def _in_order(stamp: bytes) -> bytes:
-    """The response with its certificates in the order of DER, which the package demands and OpenSSL does not keep.
+    """The response with its certificates sorted as DER requires. OpenSSL does not sort them; the package requires it.
 
-    They are outside the signature.
+    The signature does not cover their order.
     """
     try:
         _, first, end = _element(stamp, 0)
@@ -135,7 +135,7 @@ def _elements(der: bytes, first: int, end: int) -> Iterator[tuple[int, int, int]
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Where the element begins, its content begins, and it ends. IndexError if it is cut off."""
+    """The offsets of the element, of its content and of its end. IndexError if it is cut off."""
     length, content = der[at + 1], at + 2
     if length & 0x80:
         content += length & 0x7F

@@ -1545,7 +1545,7 @@ class QuestConditionKind(betterproto2.Enum):
 
     REFERRALS = 6
     """
-    Players who came by the player's link and played. The quest pays by itself, once for each.
+    Invited players who played. A background job grants the turns, once for each of them.
     """
 
     @classmethod
@@ -8217,8 +8217,7 @@ class QuestCondition(betterproto2.Message):
     """
     What a player must reach in the quest's period, after its start_date: a count of plays, of prizes won by plays or of
     points credited for plays, in one or all of the campaign's games; of local days with a sign-in or a continued one; or
-    of events from external systems. Without a kind, the player completes the quest on request. Of referrals, `count` is how
-    many are paid to a player.
+    of events from external systems. Without a kind, the player completes the quest on request.
     """
 
     kind: "QuestConditionKind" = betterproto2.field(
@@ -8230,7 +8229,7 @@ class QuestCondition(betterproto2.Message):
 
     count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    The count that completes the quest. Of referrals at most so many are paid, by default 10.
+    The count that completes the quest. For referrals: how many are paid, by default 10.
     """
 
     game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -8357,7 +8356,7 @@ class ReadAssetReply(betterproto2.Message):
 
     object: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    While they are read: their key in the object storage.
+    Within Core only: the key of the asset's object in the object storage.
     """
 
 
@@ -10629,7 +10628,7 @@ default_message_pool.register_message("game.v1", "UnsubscribeAddressReply", Unsu
 @dataclass(eq=False, repr=False)
 class UnsubscribeAddressRequest(betterproto2.Message):
     """
-    Ends the campaigns' e-mails to an address, for someone who asked for it.
+    Ends the campaigns' e-mails to an address.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)

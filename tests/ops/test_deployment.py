@@ -28,7 +28,7 @@ SENDERS = ("SMTP_URL", "SENDER_WEBHOOK_SECRET")
 
 NEEDS = {
     "migrate": {"DATABASE_URL"},
-    "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN", *SENDERS},
+    "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN", "ASSETS_SECRET_KEY", *SENDERS},
     "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", *SENDERS},
     "admin": {"REDIS_URL", "JWT_STAFF_SECRET", "SERVICE_TOKEN"},
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
@@ -52,6 +52,7 @@ VALUES = {
     "LOGIN_SECRET": "23" * 32,
     "JWT_STAFF_SECRET": "fe" * 32,
     "SERVICE_TOKEN": "01" * 32,
+    "ASSETS_SECRET_KEY": "secret",
     "SMTP_URL": "smtp://mail.example",
     "SMTP_FROM": "games@shop.example",
     "LOGIN_SENDER": "smtp",

@@ -113,7 +113,7 @@ ORDER BY campaign_id, day LIMIT $3
 
 -- name: walk_logged
 -- The next $3 rows that a log has leaves of (kind and id) after $2. Nothing without a log. The kinds are read in
--- order, each only up to what is left of $3.
+-- order, each only up to the rest of $3.
 WITH adjustments AS MATERIALIZED (
     SELECT 'adjustment ' || entry_id AS id FROM ledger_entries
     WHERE tenant_id = $1 AND reason = 'adjustment' AND entry_id > walk_after($2, 'adjustment') ORDER BY entry_id

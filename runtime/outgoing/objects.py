@@ -75,8 +75,8 @@ class Objects:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, ObjectsUnavailable) as error:
             self._breaker.record(True, now())
             # Without the client's text: it may quote the request's signature.
-            reason = str(error) if isinstance(error, ObjectsUnavailable | OSError) else type(error).__name__
-            log.warning("objects_unavailable", method=method, key=key, error=reason[:300])
+            reason = str(error) if isinstance(error, ObjectsUnavailable | OSError) else ""
+            log.warning("objects_unavailable", method=method, key=key, error=reason[:300] or type(error).__name__)
             raise ObjectsUnavailable from None
         self._breaker.record(False, now())
         return found

@@ -15,7 +15,8 @@ FROM figure_marks WHERE tenant_id = $1
 
 -- name: count_plays
 -- Counts the tenant's plays from its watermark, $3, to before $2, and advances it. The caller has locked the watermark. A
--- play counts for the source of the player's entry, also if the entry comes later.
+-- play counts for the source of the player's entry, also if the entry comes later. An entry with a guest's (has_guests)
+-- gets no earlier plays: those of the guest may have been counted for the guest's source.
 WITH of_entries AS (
     SELECT p.game_id, date_bin('15 minutes', p.played_at, '2000-01-01Z') AS quarter, p.wins, e.source
     FROM plays AS p
@@ -27,7 +28,7 @@ WITH of_entries AS (
     FROM entries AS e
     JOIN games AS g ON g.tenant_id = $1 AND g.campaign_id = e.campaign_id
     JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = e.player_id AND p.game_id = g.game_id AND p.played_at < $3
-    WHERE e.tenant_id = $1 AND e.created_at < $2 AND e.created_at >= $3 AND e.source <> '{}'
+    WHERE e.tenant_id = $1 AND e.created_at < $2 AND e.created_at >= $3 AND e.source <> '{}' AND NOT e.has_guests
 ),
 fresh AS (
     SELECT game_id, date_bin('15 minutes', played_at, '2000-01-01Z') AS quarter, revision,

@@ -432,8 +432,8 @@ discounted AS (
     RETURNING 1
 ),
 counted AS (
-    UPDATE entries AS e SET counted = true
-    FROM pairs WHERE e.tenant_id = $1 AND e.campaign_id = pairs.campaign_id AND e.player_id = $3 AND pairs.counted
+    UPDATE entries AS e SET counted = e.counted OR pairs.counted, has_guests = true
+    FROM pairs WHERE e.tenant_id = $1 AND e.campaign_id = pairs.campaign_id AND e.player_id = $3
 ),
 deleted AS (
     DELETE FROM entries AS e USING pairs

@@ -308,7 +308,8 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     await stack.core("POST", "/players/resolve", {"contact": contact, "guest_player_id": other_id})
     given = await desk.given(player)
     assert (given["fields"], given["source"]["utm_source"]) == (body["fields"], "ad"), "the player's own entry wins"
-    assert await stack.database.fetchval("SELECT count(*) FROM entries WHERE tenant_id = $1", stack.tenant_id) == 1
+    rows = "SELECT array_agg(has_guests) FROM entries WHERE tenant_id = $1"
+    assert await stack.database.fetchval(rows, stack.tenant_id) == [True]
     assert await invariants.broken(stack.database, stack.tenant_id) == {}
     closed = await desk_of(stack, FORM, access="player")
     assert (await stack.consumer("POST", closed.path, body)).reason == "TOKEN_MISSING"

@@ -45,10 +45,12 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
     rows = [(f"p{nth}", game, NOON + after, *rest) for nth, (game, after, *rest) in enumerate(plays)]
     insert = "INSERT INTO plays (play_id, game_id, played_at, revision, wins, outcome, player_id)"
     await connection.executemany(f"{insert} VALUES ($1, $2, $3, $4, $5, $6, 'ann')", rows)
-    entry = "INSERT INTO entries (campaign_id, player_id, entry_id, created_at, source) VALUES ($1, $2, $3, $4, $5)"
-    for nth, (player, source) in enumerate((("ann", '{"utm_source": "mail"}'), ("bob", "{}"))):
-        # After the first pass: the plays before the entry count too, each once.
-        await connection.execute(entry, "camp", player, f"e{nth}", NOON + 10 * second, source)
+    mail = '{"utm_source": "mail"}'
+    entries = [("camp", "ann", mail, False), ("camp", "bob", "{}", False), ("shops", "ann", mail, True)]
+    # After the first pass: the plays before the entry count too, each once.
+    values = [(*one, f"e{nth}", NOON + 10 * second) for nth, one in enumerate(entries)]
+    entry = "INSERT INTO entries (campaign_id, player_id, source, has_guests, entry_id, created_at)"
+    await connection.executemany(f"{entry} VALUES ($1, $2, $3, $4, $5, $6)", values)
     assert await ask(connection, "figures.age") == []
     await ask(connection, "figures.create_watermark")
     await ask(connection, "figures.create_watermark")
@@ -60,14 +62,9 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
     await ask(connection, "figures.count_plays", NOON, mark)
     assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
     quarters = "SELECT game_id, quarter, plays, wins FROM game_quarters ORDER BY game_id, quarter"
-    assert [tuple(row) for row in await connection.fetch(quarters)] == [
-        ("g", NOON, 4, 3),
-        ("g", NOON + QUARTER, 1, 1),
-        ("h", NOON + QUARTER, 1, 0),
-        ("s", NOON - QUARTER, 1, 0),
-    ]
-    stored = await connection.fetch("SELECT game_id, quarter, source, plays, wins FROM game_sources ORDER BY 1, 2")
     at = [("g", NOON, 4, 3), ("g", NOON + QUARTER, 1, 1), ("h", NOON + QUARTER, 1, 0)]
+    assert [tuple(row) for row in await connection.fetch(quarters)] == [*at, ("s", NOON - QUARTER, 1, 0)]
+    stored = await connection.fetch("SELECT game_id, quarter, source, plays, wins FROM game_sources ORDER BY 1, 2")
     assert [tuple(row) for row in stored] == [(*one[:2], "mail", *one[2:]) for one in at]
     for most, source in ((0, "other"), (1, "mail")):
         assert await ask(connection, "figures.sources", "camp", *FOREVER, "", most) == [(source, "", "", 6, 4)]

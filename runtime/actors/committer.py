@@ -8,7 +8,8 @@ input has changed.
 One tenant's conflict or lock does not block the others. A shared statement waits for row locks for at most
 LOCK_TIMEOUT_MS. If it is refused or times out, nothing is committed, and each tenant's changes are committed by a
 separate statement. A tenant whose separate statement is refused or slow commits alone for ALONE_SECONDS: its changes
-that wait in the shared queue move to its own.
+that wait in the shared queue move to its own. Any other tenant returns to the shared queue with its first separate
+commit. Otherwise one refusal would end shared commits for all busy tenants, at several times the cost.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ SLOW_SECONDS: Final = 0.5
 """A tenant's separate statement that takes longer has waited for a lock."""
 
 ALONE_SECONDS: Final = 10.0
-"""How long a tenant commits alone after its separate statement was refused or slow.
+"""How long at least a tenant commits alone after its separate statement was refused or slow.
 
-A tenant whose rows are locked for minutes delays the others by LOCK_TIMEOUT_MS once in this time, not at each commit.
+It then returns only after a separate commit, so a tenant whose rows are locked for minutes delays the others once.
 """
 
 COMMIT_SECONDS: Final = Histogram("tombola_commit_seconds", "Time of the commit statement, with its connection.")
@@ -75,7 +76,10 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
         super().__init__(limit=mailbox_limit, batch_limit=batch_limit, idle_seconds=idle_seconds)
         self._database = database
-        self._alone_until: dict[str, float] = {}
+        self._alone: dict[str, float] = {}
+        """The tenants that commit alone, and until when at least (monotonic)."""
+        self._running: dict[str, list[float]] = {}
+        """When the running separate statements of each tenant began, the oldest first."""
 
     def new_state(self, key: Lane) -> Lane:
         return key
@@ -88,20 +92,17 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
         """
         lane = self._lane(tenant_id)
         if self.is_full(lane):  # Other tenants' changes must not get this one refused.
-            lane = Lane(lane.database, tenant_id)
+            lane = self._separate(lane.database, tenant_id)
         remaining: Remaining = await self.post(lane, Decided(tenant_id, changes))
         return remaining
 
     def _lane(self, tenant_id: str) -> Lane:
-        shared = Lane(self._database.of(tenant_id).name)
-        own = Lane(shared.database, tenant_id)
-        if self.is_busy(own):
-            return own
-        if (until := self._alone_until.get(tenant_id)) is not None:
-            if time.monotonic() < until:
-                return own
-            del self._alone_until[tenant_id]
-        return shared
+        return Lane(self._database.of(tenant_id).name, tenant_id if tenant_id in self._alone else "")
+
+    def _separate(self, database: str, tenant_id: str) -> Lane:
+        """The tenant's own lane, also for its later changes until it returns."""
+        self._alone.setdefault(tenant_id, 0.0)
+        return Lane(database, tenant_id)
 
     async def process_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
         trace.tenant.set(lane.tenant_id)  # Applies to this batch's task only: the tenant's share of the connections.
@@ -110,7 +111,7 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
             await self._commit_batch(lane, batch)
 
     def _still_here(self, lane: Lane, works: list[Work[Decided]]) -> list[Work[Decided]]:
-        """The changes that belong to the lane. Others move to theirs: their tenant was moved, or commits alone now."""
+        """The changes that belong to the lane. Others move to theirs: their tenant was moved, separated or returned."""
         here = []
         for work in works:
             if (own := self._lane(work.request.tenant_id)) == lane:
@@ -120,15 +121,14 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
         return here
 
     async def _commit_batch(self, lane: Lane, works: list[Work[Decided]]) -> None:
-        began = time.monotonic()
         try:
-            remaining = await self._write(lane, works)
+            remaining = await (self._write_alone(lane, works) if lane.tenant_id else self._write(lane, works))
         except Exception as error:
-            if lane.tenant_id or (_is_of_one(error) and not _are_of_several(works)):
+            if not lane.tenant_id and _is_of_one(error) and not _are_of_several(works):
                 self._keep_alone(works[0].request.tenant_id)
             if not lane.tenant_id and _is_of_one_tenant(error, works):
                 for work in works:  # Not awaited here: a blocked tenant would block this lane.
-                    self.move(Lane(lane.database, work.request.tenant_id), work)
+                    self.move(self._separate(lane.database, work.request.tenant_id), work)
             elif len(works) > 1 and _is_of_one(error):
                 for work in works:  # Each alone, so that only the one at fault is refused.
                     await self._commit_batch(lane, [work])
@@ -136,13 +136,34 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
                 for work in works:
                     work.refuse(error)
             return
-        if lane.tenant_id and time.monotonic() - began > SLOW_SECONDS:
-            self._keep_alone(lane.tenant_id)
         for work in works:
             work.answer(remaining.get(work.request.tenant_id, {}))
 
     def _keep_alone(self, tenant_id: str) -> None:
-        self._alone_until[tenant_id] = time.monotonic() + ALONE_SECONDS
+        self._alone[tenant_id] = time.monotonic() + ALONE_SECONDS
+
+    async def _write_alone(self, lane: Lane, works: list[Work[Decided]]) -> dict[str, Remaining]:
+        """Writes one tenant's changes, and decides whether it returns to the shared lane."""
+        tenant_id, began = lane.tenant_id, time.monotonic()
+        running = self._running.setdefault(tenant_id, [])
+        running.append(began)
+        try:
+            remaining = await self._write(lane, works)
+        except Exception:
+            self._keep_alone(tenant_id)
+            raise
+        else:
+            now = time.monotonic()
+            if now - began > SLOW_SECONDS:
+                self._keep_alone(tenant_id)
+            elif running[0] == began and self._alone.get(tenant_id, 0.0) <= now:
+                # Not while an older statement is running: it may wait for a lock.
+                self._alone.pop(tenant_id, None)
+            return remaining
+        finally:
+            running.remove(began)
+            if not running:
+                del self._running[tenant_id]
 
     async def _write(self, lane: Lane, works: list[Work[Decided]]) -> dict[str, Remaining]:
         tenants = _merged(works)

@@ -41,18 +41,18 @@ log = structlog.get_logger(__name__)
 class Work(Generic[Request]):
     """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it. box: its
-    current mailbox.
+    trace_id, caller: of the request (trace.py). An actor runs in the context of the request that woke it. holder:
+    its current mailbox or batch.
     """
 
-    __slots__ = ("request", "future", "trace_id", "caller", "box")
+    __slots__ = ("request", "future", "trace_id", "caller", "holder")
 
     def __init__(self, request: Request, future: asyncio.Future[Any]) -> None:
         self.request = request
         self.future = future
         self.trace_id = trace.current.get()
         self.caller = trace.caller.get()
-        self.box: object = None
+        self.holder: object = None
 
     def answer(self, reply: Any) -> None:
         # A cancelled waiter changes nothing: its work is done anyway.
@@ -171,18 +171,13 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
             box = self._boxes[key] = _Box(self.new_state(key))
         self._add(key, box, work)
 
-    def is_busy(self, key: Key) -> bool:
-        """Whether a request waits in the mailbox or is being processed."""
-        box = self._boxes.get(key)
-        return box is not None and bool(box.waiting or box.batches)
-
     def is_full(self, key: Key) -> bool:
         """Whether `post` refuses a request to this mailbox."""
         box = self._boxes.get(key)
         return box is not None and len(box.waiting) >= self._limit
 
     def _add(self, key: Key, box: _Box[Request, State], work: Work[Request]) -> None:
-        work.box = box
+        work.holder = box
         box.waiting.append(work)
         if box.task is None:
             box.task = asyncio.get_running_loop().create_task(self._run(key, box))
@@ -235,6 +230,9 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
 
     async def _process(self, key: Key, box: _Box[Request, State], works: list[Work[Request]]) -> None:
         """Processes one batch and makes sure that every request is answered or moved to another mailbox."""
+        batch = object()  # Not the mailbox: a request that was moved may be back in it.
+        for work in works:
+            work.holder = batch
         try:
             # For this batch's task only: its log lines and its commit's span are in the first request's trace.
             trace.current.set(works[0].trace_id)
@@ -244,11 +242,11 @@ class Mailboxes(ABC, Generic[Key, Request, State]):
             if not isinstance(error, Fault):
                 log.exception("batch_failed", key=str(key))
             for work in works:
-                if work.box is box:
+                if work.holder is batch:
                     work.refuse(error)
         else:
             for work in works:
-                if not work.answered and work.box is box:
+                if not work.answered and work.holder is batch:
                     work.refuse(AssertionError("a batch did not answer a request"))
 
 

@@ -107,7 +107,7 @@ async def test_refused_or_blocked_tenant_delays_no_other(database: Database, riv
     await committer.drain()
     assert await database.fetch("SELECT remaining FROM stock WHERE prize_id = 'prize_a' ORDER BY 1") == [(6,), (16,)]
     await database.execute("UPDATE stock SET awarded = 10, remaining = 0 WHERE total > 0 AND tenant_id = $1", TENANT)
-    committer._alone_until.clear()
+    committer._alone.clear()
     assert await outcomes(*commits()) == {"": 1, "stock": 1} and committer._lane(TENANT) == own
 
 
@@ -131,6 +131,7 @@ async def test_write_of_a_tenant_that_moves_before_it_has_a_connection_is_refuse
 async def test_refused_batch_fails_none_that_it_was_committed_with_and_goes_on_in_the_tenants_share_of_connections(
     committer: Committer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await copied(database)
     tenants = []
 
     async def fetchrow(self: Database, query: str, *args: Any, **more: Any) -> Any:
@@ -145,9 +146,17 @@ async def test_refused_batch_fails_none_that_it_was_committed_with_and_goes_on_i
     batches = [taking("prize_a", f"p{nth}") for nth in range(6)]
     assert await outcomes(committer.commit(TENANT, spoilt)) == {"stock": 1}
     await committer.commit(TENANT, batches.pop())
-    committer._alone_until.clear()
+    committer._alone.clear()
     assert await outcomes(*(committer.commit(TENANT, changes) for changes in [*batches, spoilt])) == {"": 5, "stock": 1}
     assert tenants == ["", TENANT, ""] + [TENANT] * 7 and trace.tenant.get() == ""
+    committer._alone.clear()
+
+    async def go_on() -> None:
+        for _ in range(9):
+            await committer.commit("other", taking("prize_free", "ann"))
+
+    assert await outcomes(go_on(), committer.commit(TENANT, spoilt)) == {"": 1, "stock": 1}
+    assert tenants.count("other") == 1, "refused with another tenant's changes, it stays alone"
 
 
 async def test_batches_of_a_changed_catalogue_are_refused_at_once(committer: Committer, database: Database) -> None:

@@ -111,9 +111,7 @@ async def test_refused_or_blocked_tenant_delays_no_other(database: Database, riv
     assert await outcomes(*commits()) == {"": 1, "stock": 1} and committer._lane(TENANT) == own
 
 
-async def test_write_of_a_tenant_that_moves_before_it_has_a_connection_is_refused(
-    database: Database, database_url: str
-) -> None:
+async def test_write_of_a_tenant_that_moves_before_it_is_sent_is_refused(database: Database, database_url: str) -> None:
     await copied(database)
     databases = Databases(database_url, [], size=1, acquire_seconds=10, statement_seconds=10)
     committer = Committer(databases, mailbox_limit=100, batch_limit=100, idle_seconds=1)

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 import sql
-from runtime.actors.changes import BalanceMove, Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
+from runtime.actors.changes import Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
 from runtime.actors.statement import (
     COMMIT,
     FIRST_NUMBER,
@@ -27,8 +27,11 @@ def test_players_plays_add_up_under_the_caps_of_each() -> None:
     changes = Changes()
     changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=1, day_ends=7))
     changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=9, day_cap=2, day_ends=7))
+    for cap in (4, 5):
+        changes.count_play(PlayCount("g", "bob", TODAY, 1, cap=cap, day_cap=0, exact=True))
     counted = PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=7, exact=False)
-    assert changes.play_counts == {("g", "ann"): counted}
+    exact = PlayCount("g", "bob", TODAY, 2, 5, 0, day_ends=0, exact=True)
+    assert changes.play_counts == {("g", "ann"): counted, ("g", "bob"): exact}
 
 
 def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> None:
@@ -41,13 +44,6 @@ def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> No
     one.absorb(two)
     both = PlayCount("g", "ann", TODAY, 2, cap=9, day_cap=2, day_ends=0, exact=False, busy_until=70)
     assert one.play_counts == {("g", "ann"): both}
-
-
-def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:
-    changes = Changes()
-    for cap in (4, 5):
-        changes.count_play(PlayCount("g", "ann", TODAY, 1, cap=cap, day_cap=0, exact=True))
-    assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, 5, 0, day_ends=0, exact=True)}
 
 
 @pytest.mark.parametrize("exact", [(False, False), (True, False), (False, True), (True, True)])
@@ -70,15 +66,10 @@ def test_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
     changes = Changes()
     assert changes.move_balance("e1", "ann", "s", "coin", 5, 2, "play_reward", "p1") == 7
     assert changes.move_balance("e2", "ann", "s", "coin", 7, -3, "milestone_spend", "r") == 4
-    assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=5, after=4)}
-    assert [(entry.amount, entry.balance_after) for entry in changes.ledger] == [(2, 7), (-3, 4)]
-
-
-def test_balance_that_is_not_there_yet_stays_so_until_the_commit() -> None:
-    changes = Changes()
-    after = changes.move_balance("e1", "ann", "s", "coin", None, 2, "play_reward", "p1")
-    changes.move_balance("e2", "ann", "s", "coin", after, 3, "play_reward", "p2")
-    assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=None, after=5)}
+    after = changes.move_balance("e3", "ann", "s", "leaf", None, 2, "play_reward", "p1")  # It has no row yet.
+    changes.move_balance("e4", "ann", "s", "leaf", after, 3, "play_reward", "p2")
+    assert [*changes.balances.values()] == [("ann", "s", "coin", 5, 4), ("ann", "s", "leaf", None, 5)]
+    assert [(entry.amount, entry.balance_after) for entry in changes.ledger] == [(2, 7), (-3, 4), (2, 2), (3, 5)]
 
 
 def test_move_that_does_not_begin_where_the_one_before_ended_is_a_mistake() -> None:

@@ -55,7 +55,7 @@ def _form(body: bytes, content_type: str, field: str, name: str) -> tuple[bytes,
         elif part.name in (field, FILE):
             files.append((value, (part.filename or "")[:NAME_CHARACTERS_MAX]))
         else:
-            raise invalid(str(part.name)[:NAME_CHARACTERS_MAX], f"is unknown: the form has {field} and name")
+            raise invalid(str(part.name)[:NAME_CHARACTERS_MAX], f"is unknown: the form has the parts {FILE} and name")
     if len(files) != 1:
         raise invalid(field, f"must be one file: the form has {len(files)}")
     [(file, file_name)] = files

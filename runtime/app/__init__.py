@@ -18,6 +18,7 @@ from runtime.inherited import Inherited
 from runtime.logs import configure_logs
 from runtime.outgoing import objects
 from runtime.registry import load_plugins
+from runtime.rules.log import stamps
 from runtime.settings import Settings
 
 __all__ = ["CannotStart", "Running", "running", "serve"]
@@ -76,6 +77,8 @@ async def running(
         raise CannotStart("tombola: OTLP_ENDPOINT needs the extra `otel`: pip install 'tombola[otel]'")
     if settings.assets_url and not objects.is_available():
         raise CannotStart("tombola: ASSETS_URL needs the extra `s3`: pip install 'tombola[s3]'")
+    if settings.log_timestamp_url and not stamps.is_available():
+        raise CannotStart("tombola: LOG_TIMESTAMP_URL needs the extra `timestamps`: pip install 'tombola[timestamps]'")
     process = Running(settings)
     parts = Parts(process, inherited)
     async with spans.exporting(settings.otlp_endpoint, settings.trace_share):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields
-from importlib.util import find_spec
 from typing import Any
 
 from runtime.settings.field import variable
@@ -102,8 +101,6 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
             yield "JWKS_ROLE_MAP", "must not map to platform, which acts for every tenant, unless JWKS_TENANTS is *"
         if self.oidc_client_id and not (self.jwks_url and self.jwt_staff_secrets and "openid" in self.oidc_scopes):
             yield "OIDC_CLIENT_ID", "requires JWKS_URL, JWT_STAFF_SECRET (signs staff tokens) and openid in OIDC_SCOPES"
-        if self.log_timestamp_url and find_spec("rfc3161_client") is None:
-            yield "LOG_TIMESTAMP_URL", "needs the extra `timestamps`: pip install 'tombola[timestamps]'"
         for cause, is_set, needed in (
             ("JWKS_URL", bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
             ("LOGIN_SENDER=smtp", self.login_sender == "smtp", ("smtp_url", "smtp_from")),

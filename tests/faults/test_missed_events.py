@@ -214,9 +214,8 @@ async def test_failed_attempt_is_retried_on_the_schedule(stack: Any, receiver: R
         stack.engine.publisher.events([event(stack, data={"n": 1})])
         first = await receiver.next()
         [row] = await deliveries(stack, integration_id, 1)
-        assert (row["status"], row["attempts"], row["http_status"], row["delivered"]) == (
-            *("INTEGRATION_DELIVERY_STATUS_RETRY", 1, 500, False),
-        )
+        shown = [row[name] for name in ("status", "attempts", "http_status", "delivered")]
+        assert shown == ["INTEGRATION_DELIVERY_STATUS_RETRY", 1, 500, False]
         assert row["next_attempt_at"] >= row["created_at"] + 5
         await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
         again = await receiver.next()

@@ -103,9 +103,8 @@ async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, st
     assert code == 1
     assert "prize_awarded" in out and prize_id in out
     (shown,) = output["open"]
-    assert (shown["check"], shown["subject_id"], shown["expected"], shown["found"]) == (
-        *("prize_awarded", prize_id, "1", "2"),
-    )
+    facts = [shown[name] for name in ("check", "subject_id", "expected", "found")]
+    assert facts == ["prize_awarded", prize_id, "1", "2"]
     assert output["looked_at"]["play"] == 1
     # Another tenant's audit does not show it.
     assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0

@@ -289,7 +289,7 @@ async def test_docs_example_sends_an_event(world: World) -> None:
     fields = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
     fields |= {"QUEST": quest.id, "SECRET": quest.secret}
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", **fields}
-    shell = await asyncio.create_subprocess_exec(*("sh", "-euc", script), env=env, stdout=asyncio.subprocess.PIPE)
+    shell = await asyncio.create_subprocess_exec("sh", "-euc", script, env=env, stdout=asyncio.subprocess.PIPE)
     said, _ = await shell.communicate()
     assert json.loads(said)["data"]["event_id"] == "newsletter-4711"
     assert await quest.have("customer-81") == 1

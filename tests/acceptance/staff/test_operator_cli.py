@@ -334,7 +334,7 @@ async def test_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Oper
     assert below.code == EXIT_REFUSED and "change: must leave at least 1" in below.err
     shown = (await tombola("prizes", "show", made, "--json")).json
     found = (shown["currency"], shown["stock"]["total"], [one["reason"] for one in shown["moves"]])
-    assert found == (*("EUR", 12), ["delivered"])
+    assert found == ("EUR", 12, ["delivered"])
     assert "delivered" in (await tombola("prizes", "show", made)).out
     [listed] = (await tombola("prizes", "list", "--q", "Fair mug", "--json")).json
     assert (listed["prize_id"], listed["remaining"]) == (made, 12)

@@ -82,7 +82,7 @@ async def test_leaderboard_is_made_edited_corrected_and_finalized(desk: Desk, fa
 
 
 async def answered(script: str) -> Any:
-    shell = await asyncio.create_subprocess_exec(*("sh", "-euc", script), stdout=asyncio.subprocess.PIPE)
+    shell = await asyncio.create_subprocess_exec("sh", "-euc", script, stdout=asyncio.subprocess.PIPE)
     said, _ = await shell.communicate()
     return json.loads(said)["data"]
 

@@ -21,18 +21,12 @@ INSERT INTO {entries} (player_id, {wallet}, entry_id, amount, reason) VALUES
     ('ann', {even}, 'e1', 5, 'adjustment'), ('ann', {less}, 'e2', 2, 'adjustment'),
     ('ann', {owed}, 'e3', 7, 'adjustment'), ('cas', {even}, 'e4', 7, 'adjustment');
 """
+BALANCES: Final = {"balances": "balances", "entries": "ledger_entries", "wallet": "scope_key, currency"}
+TURNS: Final = {"balances": "turn_balances", "entries": "turn_entries", "wallet": "campaign_id"}
 
 WALLETS: Final[dict[str, Case]] = {
     "player_ledger_sum": (
-        LEDGERS.format(
-            balances="balances",
-            entries="ledger_entries",
-            wallet="scope_key, currency",
-            even="'w', 'coin'",
-            less="'w', 'gem'",
-            none="'w', 'dust'",
-            owed="'w', 'ore'",
-        ),
+        LEDGERS.format(**BALANCES, even="'w', 'coin'", less="'w', 'gem'", none="'w', 'dust'", owed="'w', 'ore'"),
         "ann",
         """ann|w gem|2|3
            ann|w dust|0|4
@@ -108,15 +102,7 @@ WALLETS: Final[dict[str, Case]] = {
            ann|r9|its reward|-2 coin""",
     ),
     "player_turn_sum": (
-        LEDGERS.format(
-            balances="turn_balances",
-            entries="turn_entries",
-            wallet="campaign_id",
-            even="'c1'",
-            less="'c2'",
-            none="'c3'",
-            owed="'c4'",
-        ),
+        LEDGERS.format(**TURNS, even="'c1'", less="'c2'", none="'c3'", owed="'c4'"),
         "ann",
         """ann|c2|2|3
            ann|c3|0|4

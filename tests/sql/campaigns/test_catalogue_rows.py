@@ -143,10 +143,8 @@ async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(conne
 
 
 async def everything(connection: asyncpg.Connection) -> dict[str, set[str]]:
-    found = {}
-    for table in (
-        *("prizes", "stock", "stock_moves", "codes", "games", "game_revisions", "quests", "quest_events", "players"),
-    ):
+    found, of_game = {}, ("games", "game_revisions", "quests", "quest_events", "players")
+    for table in ("prizes", "stock", "stock_moves", "codes", *of_game):
         listed = await connection.fetch(f"SELECT (to_jsonb(r) - 'updated_at')::text FROM {table} AS r")
         found[table] = {row[0] for row in listed}
     return found

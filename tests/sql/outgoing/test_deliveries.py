@@ -37,9 +37,8 @@ async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
     for name in due:
         state = await outbox.state(name)
         reward = "claimed" if name == "begun_by_hand" else "fulfilling"
-        assert (state["status"], state["reward"], state["attempts"], state["lease_owner"]) == (
-            *("delivering", reward, 2, "me"),
-        ), name
+        shown = [state[fact] for fact in ("status", "reward", "attempts", "lease_owner")]
+        assert shown == ["delivering", reward, 2, "me"], name
         assert 50 < state["leased_for"] <= 60, name
     assert await beside.changed(outbox.database) == {}
     assert await outbox.lease(*due) == [], "they are leased"

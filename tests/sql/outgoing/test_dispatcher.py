@@ -66,11 +66,9 @@ async def test_event_is_sent_whole_and_logged(receivers: Receivers) -> None:
     assert request.body["data"] == {"play_id": "p"} and request.body["trace_id"] == "a" * 32
     assert receivers.traces == ["a" * 32], "an attempt is in the trace of its event"
     [row] = await receivers.log()
-    stored = (
-        *("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait"),
-    )
-    expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
-    assert [row[name] for name in stored] == expected
+    stored: dict[str, Any] = {"integration_id": "one", "event_id": "e1", "event_type": "prize_won", "attempts": 1}
+    stored |= {"status": "delivered", "http_status": 200, "error": "", "answer": "fine", "wait": None}
+    assert stored.items() <= row.items()
     assert row["event"] == request.body and row["delivery_id"].startswith("delivery_")
     assert 0 <= row["duration_ms"] < HANG_SECONDS * 1000
 

@@ -72,47 +72,41 @@ def count(
     return changes
 
 
-def put(rows: dict[Any, Any], row: Any, key_fields: int = 2) -> None:
-    rows[row[:key_fields]] = row
-
-
 Spoil = Callable[[Changes], object]
+
+
+def put(name: str, row: Any, key_fields: int = 2) -> Spoil:
+    return lambda changes: getattr(changes, name).update({row[:key_fields]: row})
+
+
+def add(name: str, row: Any) -> Spoil:
+    return lambda changes: getattr(changes, name).append(row)
+
+
 SPOILT: Final[dict[str, tuple[str, Spoil]]] = {
     # The guard that refuses a good batch, and what makes it do so.
     "catalog": ("catalog", lambda changes: setattr(changes, "catalog_version", 2)),
-    "session": ("session", lambda changes: changes.plays.append(a_play("play_used"))),
-    "idempotency key": ("session", lambda changes: changes.plays.append(a_play(key="used"))),
+    "session": ("session", add("plays", a_play("play_used"))),
+    "idempotency key": ("session", add("plays", a_play(key="used"))),
     "plays": ("plays", lambda changes: count(changes, 2, cap=1)),
     "plays of the day": ("plays", lambda changes: count(changes, 2, day_cap=1)),
     "plays of a later ordinal": ("plays", lambda changes: count(changes, cap=3, exact=True)),
     "day": ("day", lambda changes: count(changes, day_ends=1)),
-    "turns": ("turns", lambda changes: put(changes.turns, TurnMove("ann", "camp", 3, 2))),
-    "turns that never were": ("turns", lambda changes: put(changes.turns, TurnMove("bob", "camp", 1, 0))),
-    "balance": ("balance", lambda changes: put(changes.balances, BalanceMove("ann", "camp", "coin", 4, 6), 3)),
-    "balance that is there now": (
-        *("balance", lambda changes: put(changes.balances, BalanceMove("ann", "camp", "coin", None, 2), 3)),
-    ),
-    "balance that never was": (
-        *("balance", lambda changes: put(changes.balances, BalanceMove("bob", "camp", "coin", 1, 3), 3)),
-    ),
+    "turns": ("turns", put("turns", TurnMove("ann", "camp", 3, 2))),
+    "turns that never were": ("turns", put("turns", TurnMove("bob", "camp", 1, 0))),
+    "balance": ("balance", put("balances", BalanceMove("ann", "camp", "coin", 4, 6), 3)),
+    "balance that is there now": ("balance", put("balances", BalanceMove("ann", "camp", "coin", None, 2), 3)),
+    "balance that never was": ("balance", put("balances", BalanceMove("bob", "camp", "coin", 1, 3), 3)),
     "stock": ("stock", lambda changes: changes.stock.update(prize_a=StockTake("prize_a", 11))),
     "stock that is held back": ("stock", lambda changes: changes.stock.update(prize_a=StockTake("prize_a", 2, 9))),
     "stock that never was": ("stock", lambda changes: changes.stock.update(prize_z=StockTake("prize_z", 1))),
-    "prize day": ("prize_day", lambda changes: put(changes.prize_days, PrizeDayCount("prize_a", TODAY, 2, 1))),
-    "prize player": (
-        *("prize_player", lambda changes: put(changes.prize_players, PrizePlayerCount("prize_a", "ann", 2, 1))),
-    ),
+    "prize day": ("prize_day", put("prize_days", PrizeDayCount("prize_a", TODAY, 2, 1))),
+    "prize player": ("prize_player", put("prize_players", PrizePlayerCount("prize_a", "ann", 2, 1))),
     "codes": ("codes", lambda changes: [changes.take_code(f"reward_{nth}", "prize_a") for nth in range(3, 7)]),
-    "grant": (
-        *("grant", lambda changes: changes.grants.append(NewGrant("game", "ann", "rung_used", "", None, None, None))),
-    ),
-    "grant key": (
-        *("grant", lambda changes: changes.grants.append(NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))),
-    ),
-    "standing": ("standing", lambda changes: changes.awards.append(StandingAward("board", 3, ""))),
-    "standing that was awarded": (
-        *("standing", lambda changes: changes.awards.append(StandingAward("board", 2, "reward_2"))),
-    ),
+    "grant": ("grant", add("grants", NewGrant("game", "ann", "rung_used", "", None, None, None))),
+    "grant key": ("grant", add("grants", NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))),
+    "standing": ("standing", add("awards", StandingAward("board", 3, ""))),
+    "standing that was awarded": ("standing", add("awards", StandingAward("board", 2, "reward_2"))),
 }
 
 

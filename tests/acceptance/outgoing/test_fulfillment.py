@@ -10,16 +10,7 @@ from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
 from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
-from tests.support.deliveries import (
-    SECRET,
-    delivering,
-    make_due,
-    make_receiver_prize,
-    make_task,
-    state,
-    until_task,
-    working,
-)
+from tests.support import deliveries
 from tests.support.receiver import Receiver, status
 from tests.support.rewards import Shelf
 from tests.support.stack import TO_LOOPBACK
@@ -34,14 +25,14 @@ def counted(outcome: str) -> float:
 
 async def test_task_on_the_stream_is_delivered_signed_and_once(stack: Any, engine: Any, receiver: Receiver) -> None:
     headers = {"X-Shop": "7", "Webhook-Id": "z"}
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, headers=headers)
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url, headers=headers)
     before = counted("delivered")
-    async with working(engine, "deliveries"):
-        task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with deliveries.working(engine, "deliveries"):
+        task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
         engine.publisher.tasks(stack.tenant_id, [task_id])
         got = await receiver.next()
-        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
-    Webhook(SECRET).verify(got.body, dict(got.headers))
+        assert await deliveries.until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
+    Webhook(deliveries.SECRET).verify(got.body, dict(got.headers))
     assert got.headers["webhook-id"] == got.json["id"] == task_id
     assert got.headers["X-Service-Signature"] == got.headers["webhook-signature"]
     assert got.headers["X-Shop"] == "7"
@@ -53,16 +44,16 @@ async def test_task_on_the_stream_is_delivered_signed_and_once(stack: Any, engin
     assert query.startswith(f"tenant_id={stack.tenant_id}&token=")
     assert len(receiver.all) == 1
     assert counted("delivered") == before + 1
-    assert SECRET not in got.body.decode()
+    assert deliveries.SECRET not in got.body.decode()
 
 
 async def test_failed_delivery_is_retried_on_schedule_then_dead(stack: Any, engine: Any, receiver: Receiver) -> None:
     receiver.replies = [status(500)] * (len(SCHEDULE_SECONDS) + 1)
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
     before = counted("retry"), counted("dead")
     for attempt, pause in enumerate(SCHEDULE_SECONDS, 1):
-        async with delivering(engine) as worker:
+        async with deliveries.delivering(engine) as worker:
             assert await worker.sweep() == 1
         row = await engine.database.fetchrow(
             "SELECT status, attempts, last_error, extract(epoch FROM next_attempt_at - updated_at)::float8 AS pause"
@@ -71,22 +62,22 @@ async def test_failed_delivery_is_retried_on_schedule_then_dead(stack: Any, engi
         )
         assert (row["status"], row["attempts"], row["last_error"]) == ("retry", attempt, "HTTP 500")
         assert pause <= row["pause"] <= pause * (1 + JITTER)
-        assert (await state(engine, task_id))[1] == "fulfilling"
-        async with delivering(engine) as worker:
+        assert (await deliveries.state(engine, task_id))[1] == "fulfilling"
+        async with deliveries.delivering(engine) as worker:
             assert await worker.sweep() == 0, "not before its time"
-        await make_due(engine, task_id)
-    async with delivering(engine) as worker:
+        await deliveries.make_due(engine, task_id)
+    async with deliveries.delivering(engine) as worker:
         await worker.sweep()
-    assert await state(engine, task_id) == ("dead", "failed")
+    assert await deliveries.state(engine, task_id) == ("dead", "failed")
     assert (counted("retry"), counted("dead")) == (before[0] + len(SCHEDULE_SECONDS), before[1] + 1)
     assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
 
 
 async def test_retry_after_longer_than_the_schedule_is_honoured(stack: Any, engine: Any, receiver: Receiver) -> None:
     receiver.replies = [status(429, Retry_After="120")]
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    await make_task(engine, stack.tenant_id, prize_id)
-    async with delivering(engine) as worker:
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    await deliveries.make_task(engine, stack.tenant_id, prize_id)
+    async with deliveries.delivering(engine) as worker:
         await worker.sweep()
     pause = "SELECT extract(epoch FROM next_attempt_at - updated_at)::float8 FROM tasks"
     assert await engine.database.fetchval(pause) == 120
@@ -96,25 +87,25 @@ async def test_retry_after_longer_than_the_schedule_is_honoured(stack: Any, engi
 @pytest.mark.parametrize(("http", "ended"), [(410, "dead"), (400, "retry"), (302, "retry"), (201, "delivered")])
 async def test_delivery_ends_by_the_answer(stack: Any, engine: Any, receiver: Receiver, http: int, ended: str) -> None:
     receiver.replies = [status(http, Location="http://169.254.169.254/latest/meta-data")]
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
-    async with delivering(engine) as worker:
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
+    async with deliveries.delivering(engine) as worker:
         await worker.sweep()
-    assert (await state(engine, task_id))[0] == ended
+    assert (await deliveries.state(engine, task_id))[0] == ended
 
 
 async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, engine: Any, receiver: Receiver) -> None:
     async def repeats(got: Any) -> web.StreamResponse:
         return web.Response(
-            status=503, text=f"{SECRET} {got.headers['webhook-signature']} {got.json['data']}" + "x" * 3000
+            status=503, text=f"{deliveries.SECRET} {got.headers['webhook-signature']} {got.json['data']}" + "x" * 3000
         )
 
     async def thanks(_: Any) -> web.StreamResponse:
         return web.Response(text="thank you")
 
     receiver.replies = [repeats, thanks]
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
     reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
 
     async def delivery() -> dict[str, Any]:
@@ -124,7 +115,7 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
     before = await delivery()
     assert (before["task"]["id"], before["task"]["status"]) == (task_id, "TASK_STATUS_PENDING")
     assert (before["request"], before["answer"], before["tried_at"]) == ("", "", 0), "nothing was sent"
-    async with delivering(engine) as worker:
+    async with deliveries.delivering(engine) as worker:
         await worker.sweep()
     failed = await delivery()
     sent = json.loads(failed["request"])
@@ -134,10 +125,10 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
     assert sent == receiver.all[0].json and token and token not in failed["request"]
     assert len(failed["answer"]) == 2048 and failed["answer"].startswith("**** **** {'reward'")
     for text in (failed["answer"], failed["task"]["last_error"]):
-        assert token not in text and SECRET.removeprefix("whsec_") not in text
+        assert token not in text and deliveries.SECRET.removeprefix("whsec_") not in text
     assert failed["tried_at"] >= failed["task"]["created_at"] and failed["duration_ms"] >= 0
-    await make_due(engine, task_id)
-    async with delivering(engine) as worker:
+    await deliveries.make_due(engine, task_id)
+    async with deliveries.delivering(engine) as worker:
         await worker.sweep()
     done = await delivery()
     assert (done["task"]["status"], done["answer"]) == ("TASK_STATUS_DELIVERED", "thank you")
@@ -148,16 +139,16 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
 
 async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receiver: Receiver) -> None:
     receiver.replies = [status(410)]
-    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
-    task_id = await make_task(engine, stack.tenant_id, prize_id)
-    async with working(engine, "deliveries"):
-        await until_task(engine, task_id, "dead")
+    prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
+    async with deliveries.working(engine, "deliveries"):
+        await deliveries.until_task(engine, task_id, "dead")
         listed = await stack.admin("GET", "/admin/fulfillment/tasks", status="TASK_STATUS_DEAD", prize=prize_id)
         [item] = listed.data["items"]
         assert (item["id"], item["last_error"], item["attempts"]) == (task_id, "HTTP 410", 1)
         armed = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
         assert armed.data["status"] == "TASK_STATUS_PENDING"
-        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await deliveries.until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
     again = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
     assert (again.http, again.reason) == (400, "ILLEGAL_TRANSITION")
     unknown = await stack.admin("POST", "/admin/fulfillment/tasks/task_x/retry", {})
@@ -167,6 +158,6 @@ async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receive
 async def test_rewards_expire_in_the_deliveries_worker(stack: Any, engine: Any) -> None:
     shelf = await Shelf(engine, stack.tenant_id).open()
     reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
-    async with working(engine, "deliveries"), asyncio.timeout(HANG_SECONDS):
+    async with deliveries.working(engine, "deliveries"), asyncio.timeout(HANG_SECONDS):
         while (await shelf.row(reward_id))["status"] != "expired":
             await asyncio.sleep(0.02)

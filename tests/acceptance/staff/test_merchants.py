@@ -11,17 +11,7 @@ import redis.asyncio
 
 from runtime.operations import OPERATIONS, Operation
 from runtime.wire.schema import fields_of
-from tests.support.operations import (
-    WITH_BODY,
-    Ids,
-    body_of,
-    edge_body,
-    furnish,
-    is_list,
-    make_merchant,
-    path_of,
-    unknown_like,
-)
+from tests.support import operations
 from tests.support.references import named_by, references, said_of_each, text_of, without_ids
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
@@ -40,31 +30,34 @@ OF_PLAYERS: Final = frozenset({"player"})
 class Shops:
     tenant: Stack
     staff: Stack
-    owned: Ids
-    anns: Ids
-    bobs: Ids
+    owned: operations.Ids
+    anns: operations.Ids
+    bobs: operations.Ids
 
-    async def ask(self, surface: str, operation: Operation, known: Ids) -> Answer:
-        path = path_of(operation, known)
+    async def ask(self, surface: str, operation: Operation, known: operations.Ids) -> Answer:
+        path = operations.path_of(operation, known)
         if surface == "core":
-            body = body_of(operation, known) if operation in WITH_BODY else None
+            body = operations.body_of(operation, known) if operation in operations.WITH_BODY else None
             return await self.staff.core(operation.verb, path, body)
-        body = edge_body(operation, known) if operation in WITH_BODY else None
+        body = operations.edge_body(operation, known) if operation in operations.WITH_BODY else None
         return await self.staff.admin(operation.verb, f"/admin{path}", body)
 
 
 @pytest_asyncio.fixture(scope="module")
 async def shops(module_database_url: str, valkey_url: str) -> AsyncIterator[Shops]:
     async with new_stack(settings_of(module_database_url, valkey_url)) as tenant:
-        ann, bob = await make_merchant(tenant), await make_merchant(tenant)
-        own = await furnish(tenant, "player_own")
-        others = [await furnish(tenant, f"player_{who}", merchant_id=it) for who, it in (("ann", ann), ("bob", bob))]
+        ann, bob = await operations.make_merchant(tenant), await operations.make_merchant(tenant)
+        own = await operations.furnish(tenant, "player_own")
+        others = [
+            await operations.furnish(tenant, f"player_{who}", merchant_id=it)
+            for who, it in (("ann", ann), ("bob", bob))
+        ]
         yield Shops(tenant, replace(tenant, merchant_id=bob), own, *others)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_id_of_another_merchants_thing_is_an_unknown_id(shops: Shops, surface: str) -> None:
-    before, unknown = await contents(shops.tenant.database), unknown_like(shops.anns)
+    before, unknown = await contents(shops.tenant.database), operations.unknown_like(shops.anns)
     wrong = []
     for operation in OF_STAFF:
         if operation.subject and operation.subject not in OF_PLAYERS:
@@ -112,10 +105,10 @@ async def test_lists_show_no_row_of_another_merchant(shops: Shops, surface: str)
     """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
     assert (await shops.staff.admin("PUT", f"/admin/quests/{shops.bobs['quest']}", {"turns": 1})).data
     wrong: list[tuple[Any, ...]] = []
-    for operation in (row for row in OF_STAFF if is_list(row)):
+    for operation in (row for row in OF_STAFF if operations.is_list(row)):
         filters = [name for name in fields_of(operation.request) if name.endswith("_id") and name != "player_id"]
         for query in [{}, *({name: shops.anns.get(named_by((name,))) or shops.anns["game"]} for name in filters)]:
-            path = path_of(operation, shops.bobs)
+            path = operations.path_of(operation, shops.bobs)
             if surface == "core":
                 answer = await shops.staff.core("GET", path, **query, limit=100)
             else:
@@ -134,8 +127,8 @@ async def test_lists_show_no_row_of_another_merchant(shops: Shops, surface: str)
 
 
 async def test_reference_to_another_merchants_thing_is_an_unknown_id(shops: Shops) -> None:
-    unknown, tried, wrong = unknown_like(shops.anns), set(), []
-    for operation in (row for row in OF_STAFF if row in WITH_BODY):
+    unknown, tried, wrong = operations.unknown_like(shops.anns), set(), []
+    for operation in (row for row in OF_STAFF if row in operations.WITH_BODY):
         for place in references(operation.request):
             kind = named_by(place)
             if not kind or kind in OF_PLAYERS:

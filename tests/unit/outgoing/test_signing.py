@@ -8,18 +8,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from runtime.outgoing.signing import (
-    ID_CHARACTERS_MAX,
-    SERVICE_SIGNATURE,
-    SIGNATURE,
-    SignatureRefused,
-    callback_token,
-    key_of,
-    secret_problem,
-    sign,
-    verify,
-    verify_callback_token,
-)
+from runtime.outgoing import signing
 
 WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 NOW = int(time.time())
@@ -27,13 +16,13 @@ BODY = b'{"a": "\xc3\xa9"}'
 
 
 def independent(secret: str) -> Webhook:
-    return Webhook(base64.b64encode(key_of(secret)).decode())
+    return Webhook(base64.b64encode(signing.key_of(secret)).decode())
 
 
 @pytest.mark.parametrize("secret", [WHSEC, "a secret of words"])
 def test_signature_of_ours_is_verified_by_the_independent_package(secret: str) -> None:
-    headers = sign([secret], "evt_1", int(time.time()), BODY)  # the package judges by the clock
-    assert headers[SERVICE_SIGNATURE] == headers[SIGNATURE]
+    headers = signing.sign([secret], "evt_1", int(time.time()), BODY)  # the package judges by the clock
+    assert headers[signing.SERVICE_SIGNATURE] == headers[signing.SIGNATURE]
     independent(secret).verify(BODY, headers)
 
 
@@ -41,39 +30,39 @@ def test_signature_of_ours_is_verified_by_the_independent_package(secret: str) -
 def test_signature_of_the_independent_package_is_verified(secret: str) -> None:
     signature = independent(secret).sign("msg_1", datetime.fromtimestamp(NOW, UTC), BODY.decode())
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(NOW), "webhook-signature": signature}
-    assert verify([secret], headers, BODY, NOW) == "msg_1"
+    assert signing.verify([secret], headers, BODY, NOW) == "msg_1"
 
 
 def test_rotated_secret_verifies_at_old_and_new_receivers() -> None:
     now = int(time.time())
-    headers = sign(["new", "old"], "evt_1", now, BODY)
+    headers = signing.sign(["new", "old"], "evt_1", now, BODY)
     for secret in ("new", "old"):
         independent(secret).verify(BODY, headers)
-        assert verify([secret], headers, BODY, now) == "evt_1"
-    assert verify(["other", "old"], headers, BODY, now) == "evt_1"
+        assert signing.verify([secret], headers, BODY, now) == "evt_1"
+    assert signing.verify(["other", "old"], headers, BODY, now) == "evt_1"
 
 
 def test_message_without_a_secret_has_no_signature_and_is_refused() -> None:
-    assert sign([], "evt_1", NOW, BODY) == {"webhook-id": "evt_1", "webhook-timestamp": str(NOW)}
-    with pytest.raises(SignatureRefused):
-        verify([], sign(["s"], "evt_1", NOW, BODY), BODY, NOW)
+    assert signing.sign([], "evt_1", NOW, BODY) == {"webhook-id": "evt_1", "webhook-timestamp": str(NOW)}
+    with pytest.raises(signing.SignatureRefused):
+        signing.verify([], signing.sign(["s"], "evt_1", NOW, BODY), BODY, NOW)
 
 
 @pytest.mark.parametrize("seconds", [-301, 301])
 def test_message_from_another_time_is_refused(seconds: int) -> None:
-    headers = sign(["s"], "evt_1", NOW + seconds, BODY)
-    with pytest.raises(SignatureRefused, match="300 s"):
-        verify(["s"], headers, BODY, NOW)
-    assert verify(["s"], sign(["s"], "evt_1", NOW + seconds // 301 * 300, BODY), BODY, NOW)
+    headers = signing.sign(["s"], "evt_1", NOW + seconds, BODY)
+    with pytest.raises(signing.SignatureRefused, match="300 s"):
+        signing.verify(["s"], headers, BODY, NOW)
+    assert signing.verify(["s"], signing.sign(["s"], "evt_1", NOW + seconds // 301 * 300, BODY), BODY, NOW)
 
 
 def test_flipped_bit_of_the_body_is_refused() -> None:
-    headers = sign(["s"], "evt_1", NOW, BODY)
+    headers = signing.sign(["s"], "evt_1", NOW, BODY)
     for position in range(len(BODY) * 8):
         broken = bytearray(BODY)
         broken[position // 8] ^= 1 << position % 8
-        with pytest.raises(SignatureRefused):
-            verify(["s"], headers, bytes(broken), NOW)
+        with pytest.raises(signing.SignatureRefused):
+            signing.verify(["s"], headers, bytes(broken), NOW)
 
 
 @pytest.mark.parametrize(
@@ -81,19 +70,19 @@ def test_flipped_bit_of_the_body_is_refused() -> None:
     [
         *({"webhook-id": ""}, {"webhook-id": "evt_2"}, {"webhook-id": "x" * 300}, {"webhook-timestamp": ""}),
         *({"webhook-timestamp": str(NOW + 1)}, {"webhook-timestamp": "-5"}, {"webhook-timestamp": "٣"}),
-        *({"webhook-signature": "", SERVICE_SIGNATURE: ""}, {"webhook-signature": "v1,"}),
+        *({"webhook-signature": "", signing.SERVICE_SIGNATURE: ""}, {"webhook-signature": "v1,"}),
         *({"webhook-signature": "v1,é\udc00"}, {"webhook-signature": "v1a,AAAA"}),
     ],
 )
 def test_changed_header_is_refused(change: dict[str, str]) -> None:
-    with pytest.raises(SignatureRefused):
-        verify(["s"], {**sign(["s"], "evt_1", NOW, BODY), **change}, BODY, NOW)
+    with pytest.raises(signing.SignatureRefused):
+        signing.verify(["s"], {**signing.sign(["s"], "evt_1", NOW, BODY), **change}, BODY, NOW)
 
 
 @pytest.mark.parametrize("secret", ["whsec_", "whsec_!!"])
 def test_malformed_secret_is_said_so(secret: str) -> None:
     with pytest.raises(ValueError, match="base64"):
-        key_of(secret)
+        signing.key_of(secret)
 
 
 @pytest.mark.parametrize(
@@ -107,34 +96,34 @@ def test_malformed_secret_is_said_so(secret: str) -> None:
     ],
 )
 def test_secret_that_could_be_guessed_or_signs_nothing_is_said_so(secret: Any, problem: str | None) -> None:
-    found = secret_problem(secret)
+    found = signing.secret_problem(secret)
     assert (found is None) if problem is None else (found is not None and problem in found)
 
 
-@pytest.mark.parametrize("message_id", ["", "x" * (ID_CHARACTERS_MAX + 1)])
+@pytest.mark.parametrize("message_id", ["", "x" * (signing.ID_CHARACTERS_MAX + 1)])
 def test_id_that_is_missing_or_too_long_is_refused_though_it_is_signed(message_id: str) -> None:
-    with pytest.raises(SignatureRefused, match="missing or too long"):
-        verify(["s"], sign(["s"], message_id, NOW, BODY), BODY, NOW)
+    with pytest.raises(signing.SignatureRefused, match="missing or too long"):
+        signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW)
 
 
-@pytest.mark.parametrize("message_id", ["x", "x" * ID_CHARACTERS_MAX])
+@pytest.mark.parametrize("message_id", ["x", "x" * signing.ID_CHARACTERS_MAX])
 def test_id_may_be_as_short_and_as_long_as_it_may_be(message_id: str) -> None:
-    assert verify(["s"], sign(["s"], message_id, NOW, BODY), BODY, NOW) == message_id
+    assert signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW) == message_id
 
 
 def test_timestamp_has_twelve_digits_at_the_most() -> None:
     last = 10**12 - 1
-    assert verify(["s"], sign(["s"], "m", last, BODY), BODY, last) == "m"
-    with pytest.raises(SignatureRefused, match="unix seconds"):
-        verify(["s"], sign(["s"], "m", last + 1, BODY), BODY, last + 1)
+    assert signing.verify(["s"], signing.sign(["s"], "m", last, BODY), BODY, last) == "m"
+    with pytest.raises(signing.SignatureRefused, match="unix seconds"):
+        signing.verify(["s"], signing.sign(["s"], "m", last + 1, BODY), BODY, last + 1)
 
 
 def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() -> None:
-    token = callback_token("s", "t", "task_1")
-    verify_callback_token(["other", "s"], "t", "task_1", token)
+    token = signing.callback_token("s", "t", "task_1")
+    signing.verify_callback_token(["other", "s"], "t", "task_1", token)
     for secrets, tenant, task, presented in (
         *((["other"], "t", "task_1", token), ([], "t", "task_1", token), (["s"], "u", "task_1", token)),
         *((["s"], "t", "task_2", token), (["s"], "t", "task_1", token[:-1]), (["s"], "t", "task_1", "")),
     ):
-        with pytest.raises(SignatureRefused, match="does not match this task"):
-            verify_callback_token(secrets, tenant, task, presented)
+        with pytest.raises(signing.SignatureRefused, match="does not match this task"):
+            signing.verify_callback_token(secrets, tenant, task, presented)

@@ -9,17 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import Fault
-from runtime.rules.draw import (
-    Words,
-    check_client_seed,
-    pick_by_sums,
-    pick_certain,
-    plan_key,
-    running_sums,
-    scaled,
-    seed_hash,
-    seed_of,
-)
+from runtime.rules import draw
 from runtime.rules.raffle import beacon
 from runtime.rules.raffle.selection import Block, Selection
 
@@ -27,9 +17,9 @@ SEED = bytes.fromhex("9bf2b8a51cb77aecc5d4f12f51515cfc55e953253660c47ce81988abcf
 
 
 def test_seed_and_its_hash_are_the_published_ones() -> None:
-    assert seed_of(b"server key", b"nonce") == SEED
-    assert seed_hash(SEED) == "53712124025200beca9a9709ad4166dde44d377a469aab7cac0910b8adf49a76"
-    assert plan_key(SEED).hex() == "b2460eeb2408bac6222298b0509b5b850e1d1717f04d1287b71bc346127fda8b"
+    assert draw.seed_of(b"server key", b"nonce") == SEED
+    assert draw.seed_hash(SEED) == "53712124025200beca9a9709ad4166dde44d377a469aab7cac0910b8adf49a76"
+    assert draw.plan_key(SEED).hex() == "b2460eeb2408bac6222298b0509b5b850e1d1717f04d1287b71bc346127fda8b"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +30,7 @@ def test_seed_and_its_hash_are_the_published_ones() -> None:
     ],
 )
 def test_word_is_the_published_one(client_seed: str, i: int, digest_start: int) -> None:
-    assert Words(SEED, client_seed).word(i) == float(Fraction(digest_start, 2**64))
+    assert draw.Words(SEED, client_seed).word(i) == float(Fraction(digest_start, 2**64))
 
 
 @given(st.lists(st.floats(0, 1), max_size=20), st.floats(0, 1))
@@ -51,21 +41,26 @@ def test_pick_is_the_first_whose_running_sum_exceeds_the_word(weights: list[floa
         if running > word:
             expected = i
             break
-    assert pick_by_sums(running_sums(weights), word) == expected
+    assert draw.pick_by_sums(draw.running_sums(weights), word) == expected
 
 
 def test_pick_on_a_boundary_is_the_next_entry_with_weight() -> None:
-    assert [pick_by_sums(running_sums([0.25, 0.0, 0.5]), word) for word in (0.0, 0.25, 0.7499, 0.75)] == [0, 2, 2, None]
-    assert running_sums([0.1] * 10)[-1] == 0.9999999999999999
-    assert pick_certain(running_sums(scaled([1.0, 2.0, 0.0])), 1.0) == 1
+    assert [draw.pick_by_sums(draw.running_sums([0.25, 0.0, 0.5]), word) for word in (0.0, 0.25, 0.7499, 0.75)] == [
+        0,
+        2,
+        2,
+        None,
+    ]
+    assert draw.running_sums([0.1] * 10)[-1] == 0.9999999999999999
+    assert draw.pick_certain(draw.running_sums(draw.scaled([1.0, 2.0, 0.0])), 1.0) == 1
 
 
 @pytest.mark.parametrize("client_seed", ["x" * 201, "a\0b", "\ud800"])
 def test_client_seed_that_cannot_be_stored_is_refused(client_seed: str) -> None:
     with pytest.raises(Fault, match="client_seed"):
-        check_client_seed(client_seed)
-    check_client_seed("glück")
-    check_client_seed("x" * 200)
+        draw.check_client_seed(client_seed)
+    draw.check_client_seed("glück")
+    draw.check_client_seed("x" * 200)
 
 
 def selected(value: str, tickets: list[int]) -> list[int]:

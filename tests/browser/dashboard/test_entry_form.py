@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from tests.support.axe import violations
 from tests.support.chromium import Locator
@@ -14,52 +13,6 @@ from tests.support.world import World
 
 def dialog(desk: Desk, name: str) -> Locator:
     return desk.page.locator(f"dialog form [name='{name}']")
-
-
-async def test_entry_form_is_set_up_and_a_consent_withdrawn(desk: Desk, fair: World) -> None:
-    page, stack = desk.page, desk.stack
-    campaign_id = (await make_campaign(stack))["id"]
-    await desk.enter("admin", path=f"/campaigns/{campaign_id}")
-    await desk.press("Set up", within="main")
-    await page.get_by_role("button", name="Add to consents").click()
-    await dialog(desk, "entry.consents[0].id").fill("1st")
-    await dialog(desk, "entry.consents[0].text.en").fill("I accept the terms.")
-    await dialog(desk, "entry.consents[0].required").check()
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("dialog small.wrong >> text=must begin with a letter")
-    assert await violations(page) == []
-    await desk.shot("entry form editor 1280", whole=False)
-    await dialog(desk, "entry.consents[0].id").fill("terms")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("main >> text=Before playing")
-    entry = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["entry"]
-    assert entry["consents"] == [{"id": "terms", "text": {"en": "I accept the terms."}, "required": True, "link": ""}]
-    submitted = {"consents": {"terms": True}, "source": {"utm_source": "letter", "referrer": "news.example"}}
-    await stack.consumer("POST", f"/campaigns/{campaign_id}/entry", submitted, player="erin")
-    await page.get_by_label("Consent", exact=True).select_option(label="Agreed to terms")
-    for kind in ("participants", "winners"):
-        async with page.expect_download() as saved:
-            await desk.press(f"Export {kind}", within="main")
-        text = Path(await (await saved.value).path()).read_text()
-        assert ("erin" in text) is (kind == "participants")
-        [asked] = [one for one in desk.asked if f"/exports/{kind}" in one]
-        assert parse_qs(urlsplit(asked.partition(" ")[2]).query) == {"campaign_id": [campaign_id], "consent": ["terms"]}
-    await page.get_by_label("Format").select_option(label="Parquet")
-    async with page.expect_download() as saved:
-        await desk.press("Export participants", within="main")
-    assert (await saved.value).suggested_filename == "participants.parquet"
-    assert Path(await (await saved.value).path()).read_bytes()[:4] == b"PAR1"
-    await desk.shot("campaign exports", whole=False)
-    await desk.enter("admin", path="/players/erin")
-    await page.wait_for_selector("main >> text=I accept the terms.")
-    await page.wait_for_selector("main >> text=Source: utm_source=letter, referrer=news.example")
-    await desk.shot("entry of a player 1280", whole=False)
-    await desk.press("Withdraw", within="main")
-    await desk.press("Withdraw", within="dialog")
-    await page.wait_for_selector("main >> text=Not in force since")
-    (given,) = (await stack.admin("GET", "/admin/players/erin/entries")).data["items"]
-    assert (given["consents"][0]["given"], given["missing"]) == (False, ["consents.terms"])
-    desk.forgive("400")
 
 
 async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
@@ -89,31 +42,6 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
     assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
     desk.forgive("400")
-
-
-async def test_message_is_written_beside_its_preview(desk: Desk) -> None:
-    page, stack = desk.page, desk.stack
-    campaign_id = (await make_campaign(stack))["id"]
-    await desk.enter("admin", path=f"/campaigns/{campaign_id}")
-    await page.get_by_role("button", name="Edit messages").click()
-    await page.wait_for_selector(".mail >> text=You won: Mug")
-    await page.locator("[name='won.sent']").check()
-    await page.locator("[data-path='won.subject']").get_by_role("button", name="Add to subject").click()
-    await page.locator("[name='won.subject.en']").fill("Hello {name}")
-    await page.wait_for_selector("[role=alert] >> text={name} is not a placeholder")
-    await desk.press("Save", within="main .sheet")
-    await page.wait_for_selector("small.wrong >> text={name} is not a placeholder")
-    await page.locator("[name='won.subject.en']").fill("Hello {player_name}")
-    await page.wait_for_selector(".mail >> text=Hello Ada")
-    assert await violations(page) == []
-    for width in (1280, 768, 390):
-        await page.set_viewport_size({"width": width, "height": 900})
-        await desk.shot(f"messages editor {width}")
-    await desk.press("Save", within="main .sheet")
-    assert await desk.toast() == "Saved"
-    [one] = (await stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["messages"]["templates"]
-    assert (one["kind"], one["subject"]) == ("MESSAGE_KIND_WON", {"en": "Hello {player_name}"})
-    desk.forgive("400 (Bad Request)")
 
 
 async def test_pack_is_made_filled_paused_and_watched(desk: Desk, fair: World, tmp_path: Path) -> None:

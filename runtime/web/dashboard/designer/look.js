@@ -33,13 +33,15 @@ export function contrast(one, other) {
 
 const PARTS = ["theme", "background"];
 
+/** Whether a game has its own theme, not its campaign's. @param {any} ui */
+export const ownTheme = (ui) => (isObject(ui?.theme) ? Object.values(ui.theme).some((one) => one !== "" && one !== null && one !== undefined) : Boolean(ui?.theme));
+
 /** A ui with what it takes from its campaign's settings (rules/ui `shown`). @param {any} ui @param {any} settings */
 export function ofCampaign(ui, settings) {
   const { theme, ...own } = ui ?? {};
   const given = Object.fromEntries(PARTS.filter((name) => isObject(settings?.[name])).map((name) => [name, settings[name]]));
   const { logo, logo_alt } = given.theme ?? {};
-  const named = isObject(theme) ? Object.values(theme).some((one) => one !== "" && one !== null && one !== undefined) : Boolean(theme);
-  const made = named ? { ...own, theme: { ...(logo ? { logo, logo_alt } : {}), ...theme } } : { ...given, ...(isEmpty(own.background) ? { ...own, background: given.background ?? own.background } : own) };
+  const made = ownTheme(ui) ? { ...own, theme: { ...(logo ? { logo, logo_alt } : {}), ...theme } } : { ...given, ...(isEmpty(own.background) ? { ...own, background: given.background ?? own.background } : own) };
   const page = { texts: { ...settings?.page?.texts, ...ui?.page?.texts }, after: { ...settings?.page?.after, ...ui?.page?.after } };
   const names = Object.keys({ ...settings?.page?.states, ...ui?.page?.states });
   const states = Object.fromEntries(names.map((name) => [name, { ...settings?.page?.states?.[name], ...ui?.page?.states?.[name] }]));

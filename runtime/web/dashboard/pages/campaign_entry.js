@@ -9,13 +9,14 @@ import { complain, tell } from "../parts/toast.js";
 import { can } from "../session.js";
 import { number, say, textOf } from "../words.js";
 import { AddEntry } from "./campaign_entry_add.js";
+import { LANGUAGES } from "./campaign_page.js";
 import { saveCampaign } from "./campaign_saving.js";
 
 const MODES = ["OPEN", "BEFORE_PLAY", "BEFORE_CLAIM"].map((one) => `ENTRY_MODE_${one}`);
 const KINDS = ["TEXT", "EMAIL", "PHONE", "DATE", "CHOICE", "CHECKBOX", "NUMBER", "ADDRESS"].map((one) => `ENTRY_FIELD_KIND_${one}`);
 
 /** A text by language. @param {string} [help] @param {string} [format] */
-const texts = (help, format) => ({ type: "object", help, default: { en: "" }, additionalProperties: { type: "string", minLength: 1, maxLength: format ? 5000 : 200, format } });
+const texts = (help, format) => ({ type: "object", help, names: LANGUAGES, default: { en: "" }, additionalProperties: { type: "string", minLength: 1, maxLength: format ? 5000 : 200, format, label: say("page.text") } });
 /** @param {Record<string, any>} properties */
 const object = (properties, required = Object.keys(properties)) => ({ type: "object", properties, required });
 const COUNTRIES = { type: "array", items: { type: "string", minLength: 2, maxLength: 2 } };

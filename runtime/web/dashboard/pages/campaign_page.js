@@ -1,6 +1,6 @@
 // The look and texts of a campaign's page, edited beside a preview.
 import { api, Refused } from "../api.js";
-import { Colour, Contrasts, dressed, ofCampaign, Preset } from "../designer/look.js";
+import { Colour, Contrasts, dressed, ofCampaign, ownTheme, Preset } from "../designer/look.js";
 import { Preview } from "../designer/preview.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { differing } from "../parts/compared.js";
@@ -160,6 +160,7 @@ function Designer({ campaign, games, themes, prizes }) {
           <${Choice} name=${say("page.state")} value=${phase} change=${setPhase} items=${STATES.map((one) => [one, state(one)])} />
         </div>
         <${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${unsaved ? ["ui"] : []} locale=${language} phase=${phase} />` : html`<${Empty} title=${say("page.no_game")} text=${say("page.no_game_text")} />`}
+      ${game && ownTheme(game.ui) && html`<p class="quiet">${say("page.own_theme", { name: game.name })} <a href=${address(`/games/${encodeURIComponent(game.id)}`, { field: "ui.theme.preset" })}>${say("check.open")}</a></p>`}
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value} themes=${themes} /><//>
     </div>
   </div>`;

@@ -675,6 +675,7 @@ export const words = {
   "page.language": "Language",
   "page.no_game": "No preview yet",
   "page.no_game_text": "Add a game to the campaign to see its page here.",
+  "page.own_theme": "{name} has its own theme and takes only the logo from here. To show this theme in the game, clear the game's theme.",
   "page.title": "Title",
   "page.intro": "Introduction",
   "page.how": "How to play",

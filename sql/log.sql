@@ -6,7 +6,7 @@ INSERT INTO log_trees (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: grown
 -- The tenants whose log needs a pass: rows since its watermark, no mark for half an hour, a pass that died, or no log yet.
--- A reward of a play comes with the play, and an adjustment with its audit entry. Two seconds early, and OFFSET 0, as `unlogged`.
+-- A reward of a play comes with the play, and an adjustment with its audit entry. Begins 2 seconds early, and has OFFSET 0, as `unlogged`.
 WITH audited AS MATERIALIZED (
     SELECT tenant_id, max(created_at) AS at, (array_agg(entry_id ORDER BY created_at DESC))[1] AS entry_id
     FROM audit_entries WHERE created_at >= now() - interval '31 minutes' GROUP BY tenant_id

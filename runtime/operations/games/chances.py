@@ -33,7 +33,7 @@ REDRAW_OVER_TIERS: Final = "REDRAW_OVER_TIERS"
 _WHY: Final = {
     "lucky_item": "its items cost nothing until a milestone or a draw turns them into prizes",
     "collect_items": "what players catch decides; a play gives at most `max_catchable` of each drop",
-    "moments": "each free unit is won by the next play: the release of its prizes is what it costs",
+    "moments": "each free unit is won by the next play, so the release of its prizes decides the cost",
 }
 
 
@@ -75,13 +75,13 @@ async def _shares(
         except ValueError:
             raise invalid("tiers", "must be numbers, separated by commas") from None
         if len(shares) != len(config.tiers) or not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
-            problem = f"must be {len(config.tiers)} shares from 0 to 1, one for each tier, at most 1 in all"
+            problem = f"must be {len(config.tiers)} shares, one for each tier, each from 0 to 1 and at most 1 in sum"
             raise invalid("tiers", problem)
         return shares, TIERS_DECLARED
     rows = await engine.database.fetch(_SQL["scores"], tenant_of(request), request.id, OBSERVED_MAX)
     plays = sum(row["plays"] for row in rows)
     if plays < OBSERVED_MIN:
-        message = f"the game has {plays} recent plays, and {OBSERVED_MIN} show which tiers players reach: set `tiers`"
+        message = f"the game has {plays} plays, but observing tiers needs {OBSERVED_MIN}: set `tiers`"
         raise Fault(Status.FAILED_PRECONDITION, "NO_ODDS", message)
     counts = [0] * len(config.tiers)
     for row in rows:

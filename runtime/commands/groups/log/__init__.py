@@ -30,7 +30,7 @@ from runtime.rules.log.notes import VerifierKey
 EXIT_REFUTED: Final = 1
 
 STANDSTILL_MINUTES: Final = IDLE_MINUTES + 10
-"""The announced interval of marks, with room for a pass that is late."""
+"""The interval of marks, and ten minutes for a late pass."""
 
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class _Unreachable(Exception):
 
 
 class _Missing(_Unreachable):
-    """The log does not have it."""
+    """The log does not have the resource."""
 
 
 @app.command

@@ -151,7 +151,7 @@ async def read_entries(
 ) -> AsyncIterator[str]:
     """Checks the entries since the last visit (whole: all), and yields each problem. Without any, advances the state.
 
-    waits: gets each past standstill (`waited`). It is over, so it is no problem by itself: an outage looks the same.
+    waits: receives each past standstill (`waited`). It is not a problem by itself: an outage looks the same.
 
     The leaves are hashed again up to the signed root, so they are those that were signed.
     """
@@ -219,7 +219,7 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
 
 
 def waited(oldest: int, before: int, mark: int, minutes: float) -> str:
-    """Says that the log stood still between a mark and the one before; "": it did not. Times in microseconds.
+    """A description of the log's standstill between two marks; "": there was none. Times in microseconds.
 
     oldest: of the rows in between; 0: none. minutes: how long a log without rows may have no mark.
     """
@@ -228,7 +228,7 @@ def waited(oldest: int, before: int, mark: int, minutes: float) -> str:
         return ""
     first, last = (stamps.shown(at / 1_000_000) for at in (since, mark))
     why = "a row waited" if oldest else "it had no mark"
-    return f"the log stood still: {why} from {first} to {last}. Rows of that time could be changed before it had them"
+    return f"the log stood still: {why} from {first} to {last}. Its rows could be changed before they were logged"
 
 
 def standstill(state: State, minutes: float, *, entries: bool) -> str:

@@ -28,7 +28,7 @@ from tests.support.world import new_world
 READS = {
     *("play.history", "wallet.ledger", "exports.plays", "exports.ledger", "audit.list", "desk.plays", "desk.ledger"),
     *("analytics.days", "analytics.rewards", "analytics.prizes", "history.history", "replica.position"),
-    *("views.entries", "views.totals"),
+    *("views.entries", "views.totals", "figures.sources", "figures.claims"),
     *(f"figures.{it}" for it in ("campaign", "games", "hours", "prizes", "draws", "day_players", "players", "names")),
 }
 """What the replica is asked here, with the history and the lag that a process reads of each database."""

@@ -78,7 +78,6 @@ img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .small { min-height: 2.4em; min-width: 2.4em; padding: .3em 1em; border: 1px solid var(--t-line); border-radius: 99em; background: var(--t-surface); color: var(--t-strong); font-weight: 600; }
 .small:hover { border-color: var(--t-strong); }
 .panels { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; width: min(100%, 31em); }
-.panels:has(> :nth-child(7):last-child) { width: min(100%, 20em); }
 .tile { flex: 1 1 6.65em; max-width: 7.2em; padding: .5em .2em; border: 1px solid var(--t-line); border-radius: 1em; background: var(--t-surface); color: var(--t-strong); font-size: .8em; font-weight: 650; line-height: 1.25; overflow-wrap: anywhere; hyphens: auto; }
 .tile .picture { display: block; margin-bottom: .1em; font-size: 1.6em; line-height: 1.2; }
 .tile:hover { border-color: var(--t-strong); }

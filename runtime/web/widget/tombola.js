@@ -305,13 +305,6 @@ export class TombolaGame extends HTMLElement {
   }
 }
 
-/** Attributes: `campaign` (its id), and `tenant`, `token`, `locale` and `api` as of a game. Events: those of its games. */
-class TombolaCalendar extends HTMLElement {
-  connectedCallback() {
-    void loadModule("./calendar.js").then((file) => file.connect(this, HOME));
-  }
-}
-
 // Another tab signed in or out, or became a guest.
 addEventListener("storage", (event) => {
   if (/^tombola\.(login|guest):/.test(event.key ?? "")) void loadModule("./login.js").then((file) => file.heard(event));
@@ -319,5 +312,11 @@ addEventListener("storage", (event) => {
 
 if (!customElements.get("tombola-game")) {
   customElements.define("tombola-game", TombolaGame);
-  customElements.define("tombola-calendar", TombolaCalendar);
+  /** Attributes: `campaign` (its id), and `tenant`, `token`, `locale` and `api` as of a game. Events: those of its games. */
+  const Calendar = class extends HTMLElement {
+    connectedCallback() {
+      void loadModule("./calendar.js").then((file) => file.connect(this, HOME));
+    }
+  };
+  customElements.define("tombola-calendar", Calendar);
 }

@@ -162,7 +162,7 @@ class Rebinding(AbstractResolver):
 @pytest.mark.fault("SSRF", size="3 look-ups", figure="0 connections")
 async def test_name_that_is_rebound_is_never_connected(receiver: Receiver, public_only: Connector) -> None:
     port = (await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")).split(":")[2]
-    inner = public_only._open().connector
+    inner = public_only.session.connector
     assert isinstance(inner, aiohttp.TCPConnector)
     inner._resolver, inner._use_dns_cache = Rebinding(), False
     for _ in range(3):

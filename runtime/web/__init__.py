@@ -1,7 +1,7 @@
 """What browsers load: the widget, the hosted pages, the dashboard and the API's page.
 
-`built/` has what is served of the first three. ops/web/build.js makes it of the folders beside it. `verifiers/` has the
-programs that auditors run.
+`built/` has the served files of the first three, which ops/web/build.js makes from the folders beside it. `verifiers/`
+has the programs that auditors run.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ async def test_referral_is_paid_once_a_mailbox_up_to_the_limit(world: World, mon
     waiting = await new_guest(world, game)
     assert (await accept(world, code, waiting)).code == "OK"
     assert (await world.play(game, waiting.session, "")).code == "OK"
-    assert await pay(world) == {"open": 1}, "a guest is nobody yet"
+    assert await pay(world) == {"open": 1}, "a guest does not count before it logs in"
     for nth in range(4):
         first = await come(world, game, code, f"far.m+{nth}@googlemail.com")
     await come(world, game, code, "ann+2@gmail.com")

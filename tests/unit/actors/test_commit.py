@@ -175,7 +175,7 @@ def test_commit_statement_that_numbers_parameters_otherwise_is_refused(written: 
 
 
 def test_columns_inserted_by_position_stand_in_their_types_order() -> None:
-    """`SELECT n.*` puts a composite's fields into the columns in their order, whatever they are called."""
+    """`SELECT n.*` puts a composite's fields into the columns by position, not by name."""
     inserted = re.findall(r"INSERT INTO \w+ \(([^)]*)\)\s+SELECT n\.\* FROM unnest\(\$\d+::(\w+)\[\]\)", COMMIT)
     types = composite_types(sql.SCHEMA.read_text())
     assert len(inserted) == COMMIT.count("n.*")

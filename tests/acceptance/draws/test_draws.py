@@ -256,7 +256,8 @@ async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -
     world = World(stack, campaign_id)
     await record(stack, [Played("ann", game_id, 7), Played("bob", game_id, 2), Played("cleo", game_id, 0)])
     tickets = {"ranking": board["id"]}
-    draw_id = await make_draw(world, await world.prize(), tickets=tickets, closes_at=int(time.time()) + 1)
+    draw_id = await make_draw(world, await world.prize(), tickets=tickets, closes_at=int(time.time()) + 60)
+    await world.database.execute("UPDATE draws SET closes_at = now() WHERE draw_id = $1", draw_id)
     closed: dict[str, Any] = {}
 
     async def is_closed() -> bool:

@@ -63,7 +63,7 @@ async def test_official_checks_a_promotion_with_sealed_moments(world: World, tmp
 
 
 async def test_official_checks_a_raffle_with_a_public_number(world: World, tmp_path: Path) -> None:
-    stack, tombola, published = world.stack, Operator(world.stack, tmp_path), int(time.time()) + 4
+    stack, tombola, published = world.stack, Operator(world.stack, tmp_path), int(time.time()) + 8
     lottery = {"kind": "DECLARED", "source": "Lotto 6 of 49, Saturday, in ascending order", "at": published}
     body: dict[str, Any] = {"campaign_id": world.campaign_id, "name": "Raffle", "tickets": {"imported": True}}
     body |= {"prizes": [{"prize_id": await world.prize(total=1), "count": 1}], "alternates": 2, "randomness": lottery}

@@ -90,10 +90,10 @@ async def test_opening_of_a_release_matches_the_terms_of_its_plays(world: World)
     ends = int(time.time()) + 2
     sealed = {"kind": "SEALED", "units": 4, "starts_at": ends - 100, "ends_at": ends}
     prize_id = await world.prize(total=4, release=sealed)
-    game_id = await game(world, prize_id)
-    promised = (await world.start(game_id)).data["revision_hash"]
     before = (await prize(world, prize_id))["release"]
     assert before["opening"] == ""
+    game_id = await game(world, prize_id)
+    promised = (await world.start(game_id)).data["revision_hash"]
     await until(lambda: prize(world, prize_id), lambda it: it["release"]["opening"])
     document = (await prize(world, prize_id))["release"]["opening"]
     assert hashlib.sha256(document.encode()).hexdigest() == before["commitment"]

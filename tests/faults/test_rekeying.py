@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import asyncpg
 import pytest
 
 from runtime.actors.changes import Changes
+from runtime.actors.committer import LOCK_TIMEOUT_MS
 from tests.support.operations import make_merchant
+from tests.support.rivals import waits
 from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World, new_world
@@ -83,7 +86,7 @@ async def test_game_is_not_deleted_during_its_first_play(stack: Stack, own_world
     session = await own_world.session(game_id)
     async with held(stack, f"FROM stock WHERE prize_id = '{prize_id}'"):
         play = asyncio.create_task(own_world.play(game_id, session))
-        await wait_for_locks(stack, 1, play)
+        await until(partial(waits, stack, "commit.commit", seconds=2 * LOCK_TIMEOUT_MS / 1000))  # No shared statement.
         delete = asyncio.create_task(stack.admin("DELETE", f"/admin/games/{game_id}"))
         await wait_for_locks(stack, 2, play, delete)
     assert len((await play).data["rewards"]) == 1

@@ -10,8 +10,6 @@ from typing import Final
 
 from aiohttp import web
 
-from runtime.operations.log.stamping import Stamper
-from runtime.outgoing.connector import Connector
 from tests.support.receiver import Got, receiving
 from tests.support.stack import Stack
 
@@ -35,21 +33,17 @@ KEYS: Final = (
 
 
 class Authority:
-    """is_away: it answers, but with no stamp. Its certificate is root.pem in the folder."""
+    """refused: hashes of notes that it does not stamp. Its certificate is root.pem in the folder."""
 
-    def __init__(self, stack: Stack, folder: Path) -> None:
-        self.is_away, self.folder, self._stack = False, folder, stack
-
-    async def stamp(self) -> None:
-        """Has the tenant's newest checkpoint stamped."""
-        connector = Connector(self._stack.engine.settings.outbound_allow_cidrs)
-        await Stamper(self._stack.engine, connector).stamp(self._stack.tenant_id)
-        await connector.close()
+    def __init__(self, folder: Path) -> None:
+        self.refused: list[bytes] = []
+        self.folder = folder
 
     async def answer(self, got: Got) -> web.StreamResponse:
         (self.folder / "query").write_bytes(got.body)
         await self.openssl("ts -reply -config tsa.cnf -section own -queryfile query -out reply")
-        return web.Response(body=b"" if self.is_away else (self.folder / "reply").read_bytes())
+        is_refused = any(one in got.body for one in self.refused)
+        return web.Response(body=b"" if is_refused else (self.folder / "reply").read_bytes())
 
     async def openssl(self, command: str) -> None:
         ran = await asyncio.create_subprocess_exec("openssl", *command.split(), cwd=self.folder)
@@ -61,7 +55,7 @@ async def authority(stack: Stack, folder: Path) -> AsyncIterator[Authority]:
     folder.mkdir()
     (folder / "tsa.cnf").write_text(CONFIG)
     (folder / "serial").write_text("01")
-    before, found = stack.engine.settings, Authority(stack, folder)
+    before, found = stack.engine.settings, Authority(folder)
     for command in KEYS:
         await found.openssl(command)
     async with receiving() as receiver:

@@ -126,20 +126,25 @@ class _Csv(_File):
     def __init__(self) -> None:
         super().__init__()
         self._rest = b""
+        self._repeats_header = False
 
     def take(self, piece: bytes, target: BinaryIO) -> int:
         """Writes the complete lines and returns their size in bytes."""
         buffered = self._rest + piece
         end = self._end_of_lines(buffered)
         whole, self._rest = buffered[:end], buffered[end:]
+        if whole and self._repeats_header:
+            self._repeats_header = False
+            whole = whole.partition(b"\r\n")[2]  # The names of columns have no line breaks.
         if whole:
             self._count(whole)
             super().take(whole, target)
         return len(whole)
 
     def cut(self) -> None:
-        """Drops the incomplete line: the next connection sends it again."""
+        """Drops the incomplete line: the next connection sends it again, and the header if no row was complete."""
         self._rest = b""
+        self._repeats_header = bool(self.bytes) and not self.cursor
 
     def _count(self, whole: bytes) -> None:
         rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))

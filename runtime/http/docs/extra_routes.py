@@ -207,7 +207,7 @@ def add_log(document: Document) -> None:
             "example": {"checkpoint": note, "stamp": "MIIE7TADAgEA..."},
         }
     }
-    every: tuple[str, ...] = (*refusals.ALWAYS, *refusals.OF_EDGES, "UNKNOWN_TENANT")
+    every: tuple[str, ...] = (*refusals.ALWAYS, *refusals.OF_EDGES)
     every += (*refusals.TOKENS, "TOKEN_MISSING", "ROLE_REQUIRED", "FORBIDDEN") if admin else ()
     described = {
         CHECKPOINT: (

@@ -34,8 +34,7 @@ _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
 _NAMED_IN_BODIES: Final = frozenset(
     {
-        *("challenge", "code", "contact", "delivery", "entry", "log", "milestone", "player", "referral", "stamp"),
-        *("tenant", "tile"),
+        *("challenge", "code", "contact", "delivery", "entry", "milestone", "player", "referral", "tenant"),
     }
 )
 """Kinds that no path names, but that a request may still fail to find."""
@@ -197,6 +196,10 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "NOT_IMPORTED": Refusal(_NOT_NOW, "the draw's tickets come from elsewhere, not from an imported list"),
     "NO_ALTERNATE": Refusal(_NOT_NOW, "the draw has no alternate left"),
     "DISQUALIFIED": Refusal(_NOT_NOW, "the player is disqualified from this leaderboard"),
+    # the log; the same for a tenant that does not exist
+    "UNKNOWN_LOG": Refusal(Status.NOT_FOUND, "there is no log, or it has no checkpoint yet"),
+    "UNKNOWN_STAMP": Refusal(Status.NOT_FOUND, "there is no log, or no authority has stamped it yet"),
+    "UNKNOWN_TILE": Refusal(Status.NOT_FOUND, "there is no such tile, or the log has not grown so far yet"),
     **{
         f"UNKNOWN_{kind.upper()}": Refusal(Status.NOT_FOUND, f"the {kind} does not exist, or belongs to another tenant")
         for kind in sorted({row.subject for row in OPERATIONS if row.subject} | _NAMED_IN_BODIES)

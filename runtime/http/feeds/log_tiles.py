@@ -6,6 +6,8 @@
     GET /admin/log/checkpoint, /admin/log/stamp, /admin/log/tile/...         the same for staff
     GET /admin/log/tile/entries/{N}[.p/{W}]  an entry bundle; for staff
 
+A tenant that does not exist gets the same responses as one without a log, so that tenants cannot be probed.
+
 A tile never changes, so caches may keep a public one. The URLs for staff do not name the tenant, so a cache would serve
 one tenant's tile to another: no cache may keep those. Entry bundles are made of the rows as they are now.
 """
@@ -20,7 +22,7 @@ from typing import Final
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.files import FOREVER
@@ -36,6 +38,12 @@ PUBLIC: Final = "public, max-age=5"
 """How long a cache may keep a checkpoint or a stamp."""
 
 NO_STORE: Final = "no-store"
+
+_MISSING: Final = {
+    "UNKNOWN_LOG": "there is no log, or it has no checkpoint yet",
+    "UNKNOWN_STAMP": "there is no log, or no time-stamping authority has stamped it yet",
+    "UNKNOWN_TILE": "there is no such tile, or the log has not grown so far yet",
+}
 
 Scoped = Callable[[web.Request], Awaitable[m.Scope]]
 
@@ -55,11 +63,10 @@ def checkpoint_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
     """The handler of checkpoints. staff: on the admin edge. NOT_FOUND UNKNOWN_LOG before the first."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        owner = await scope(request)
-        message = m.ReadLogCheckpointRequest(scope=owner)
+        message = m.ReadLogCheckpointRequest(scope=await _owner(scope, request, "UNKNOWN_LOG"))
         reply: m.ReadLogCheckpointReply = await edge.caller.call(READ_LOG_CHECKPOINT, message)
         if not reply.note:
-            raise unknown("log", owner.tenant_id)
+            raise _missing("UNKNOWN_LOG")
         return _response(reply.note.encode(), "text/plain; charset=utf-8", NO_STORE if staff else PUBLIC)
 
     return answer
@@ -69,10 +76,10 @@ def stamp_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
     """The handler of stamps. staff: on the admin edge. NOT_FOUND UNKNOWN_STAMP before the first."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        owner = await scope(request)
-        reply: m.ReadLogStampReply = await edge.caller.call(READ_LOG_STAMP, m.ReadLogCheckpointRequest(scope=owner))
+        message = m.ReadLogCheckpointRequest(scope=await _owner(scope, request, "UNKNOWN_STAMP"))
+        reply: m.ReadLogStampReply = await edge.caller.call(READ_LOG_STAMP, message)
         if not reply.stamp:
-            raise unknown("stamp", owner.tenant_id)
+            raise _missing("UNKNOWN_STAMP")
         body = json.dumps({"checkpoint": reply.note, "stamp": reply.stamp}).encode()
         return _response(body, "application/json", NO_STORE if staff else PUBLIC)
 
@@ -86,18 +93,30 @@ def tile_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
         path = codec.path_text("path", request.match_info["path"])
         tile = parse_tile(path)
         if tile is None or (tile.entries and not staff):
-            raise unknown("tile", path)
-        owner = await scope(request)
+            raise _missing("UNKNOWN_TILE")
+        owner = await _owner(scope, request, "UNKNOWN_TILE")
         if tile.entries and owner.merchant_id:
             raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "entries are for the tenant's own staff")
         message = m.ReadLogTileRequest(scope=owner, level=tile.level, number=tile.number, width=tile.width)
         operation = READ_LOG_ENTRIES if tile.entries else READ_LOG_TILE
         reply: m.ReadLogTileReply = await edge.caller.call(operation, message)
         if not reply.content:
-            raise unknown("tile", path)
+            raise _missing("UNKNOWN_TILE")
         return _response(base64.b64decode(reply.content), "application/octet-stream", NO_STORE if staff else FOREVER)
 
     return answer
+
+
+async def _owner(scope: Scoped, request: web.Request, reason: str) -> m.Scope:
+    """The request's scope. NOT_FOUND with the reason if there is no such tenant."""
+    try:
+        return await scope(request)
+    except Fault as fault:
+        raise (_missing(reason) if fault.status is Status.NOT_FOUND else fault) from None
+
+
+def _missing(reason: str) -> Fault:
+    return Fault(Status.NOT_FOUND, reason, _MISSING[reason])
 
 
 def _response(body: bytes, content_type: str, caching: str) -> web.Response:

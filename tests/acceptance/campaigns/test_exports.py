@@ -17,6 +17,7 @@ import pytest_asyncio
 from pyarrow import parquet
 
 from runtime import messages as m
+from runtime.commands.groups.export import _Csv
 from runtime.errors import Fault, Status
 from runtime.http.feeds import downloads
 from runtime.http.feeds import exports as feed
@@ -318,6 +319,10 @@ async def test_export_command_writes_the_file(module_stack: Stack, many: str, tm
         ran = await Operator(stack, tmp_path)("export", "plays", "--format", form, "--out", "plays", "--json")
         assert ran.json.get("rows") == rows
         assert (tmp_path / "plays").read_bytes() == await bytes_of(stack, "plays", format=form)
+    written, target = _Csv(), io.BytesIO()
+    for piece in (b"id,n\r\nplay_", b"", b"id,n\r\nplay_1,2\r\npl", b"", b"play_2,3\r\n"):
+        written.take(piece, target) if piece else written.cut()
+    assert (target.getvalue(), written.rows) == (b"id,n\r\nplay_1,2\r\nplay_2,3\r\n", 2), "cut off after the header"
 
 
 async def test_exports_of_a_tenant_run_two_at_a_time(

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from runtime.commands.evidence.dossier import verify
 from runtime.commands.groups.log.witness import State
+from runtime.operations.log.stamping import _SQL as LOG
+from runtime.operations.log.stamping import stamp_all
 from runtime.rules.log.notes import VerifierKey
 from runtime.rules.log.stamps import read_certificates
 from runtime.rules.log.tree import MerkleTree
@@ -62,12 +65,17 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "authority.pem").write_bytes(public)
-    await append(world.stack)
+    first = replace(world.stack, tenant_id="a")  # Its refused checkpoint comes before the tenant's.
+    await world.stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ('a', 'A')")
+    for one in (world.stack, first):
+        await append(one)
+    notes = [(await one.database.fetchval(LOG["newest"], one.tenant_id)) for one in (first, world.stack)]
+    theirs, ours = (hashlib.sha256(note.encode()).digest() for note in notes)
     async with authority(world.stack, tmp_path / "tsa") as own:
-        for own.is_away, has_stamp in ((True, False), (False, True)):
-            await own.stamp()
+        for own.refused, has_stamp in (([theirs, ours], False), ([theirs], True)):
+            await stamp_all(world.stack.engine)
             log = (await world.stack.admin("GET", "/admin/log")).data
-            assert (log["stamp_size"] == log["checkpoint_size"] > 0) == has_stamp, "its absence delays only stamps"
+            assert (log["stamp_size"] == log["checkpoint_size"] > 0) == has_stamp, "a refusal delays only its stamp"
     tombola, url = Operator(world.stack, tmp_path), world.stack.process.consumer_url
     words = ("--authority-key", "authority.pem", "--consumer-url", url)
     written = await tombola("campaigns", "dossier", world.campaign_id, "dossier.jsonl", *words)

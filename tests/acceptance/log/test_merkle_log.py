@@ -108,6 +108,9 @@ async def test_public_log_has_no_entries(world: World) -> None:
         async with stack.http.get(url, headers=token if url.startswith(staff) else {}) as answer:
             assert (answer.status, answer.headers["Cache-Control"]) == (http, caching), url
             assert http != 200 or "/0/" not in url or len(await answer.read()) == 32 * size
+    for path in ("stamp", "tile/0/000"):  # Nobody learns whether there is such a tenant.
+        texts = [await (await stack.http.get(url)).json() for url in (f"{base}/{path}", f"{base}x/{path}")]
+        assert [{**text, "trace_id": ""} for text in texts] == [{**texts[0], "trace_id": ""}] * 2
 
 
 CHANGES: Final = (

@@ -218,8 +218,8 @@ ORDER BY found.id
 
 -- name: audit
 -- The audit log, by entry id. A merchant's staff sees what was done on the merchant's behalf. A campaign's entries are
--- those on the campaign itself, on its objects, and those that name it. line: what the log has the hash of; leaf_index and
--- entry as for play_receipts.
+-- those on the campaign itself, on its objects, and those that name it. line: what the log has the hash of, with persons
+-- masked ('': not in the log yet); leaf_index and entry as for play_receipts.
 WITH seen AS (
     SELECT * FROM audit_entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
@@ -228,7 +228,7 @@ FROM (SELECT) AS always
 LEFT JOIN (
     SELECT a.entry_id AS id, iso(a.created_at) AS created_at, a.actor, a.merchant_id, a.action, a.subject_type,
            a.subject_id, a.before::text AS before, a.after::text AS after, a.trace_id,
-           audited_row(a) AS line, l.leaf_index,
+           CASE WHEN l.salt IS NOT NULL THEN audited_row(a, l.salt) ELSE '' END AS line, l.leaf_index,
            CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
     FROM seen AS s
     JOIN audit_entries AS a ON a.tenant_id = $1 AND a.entry_id = s.entry_id

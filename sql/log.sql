@@ -6,7 +6,7 @@ INSERT INTO log_trees (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: grown
 -- The tenants whose log needs a pass: rows since its watermark, no mark for half an hour, a pass that died, or no log yet.
--- A reward of a play comes with the play, and an adjustment with its audit entry. Begins 2 seconds early, and has OFFSET 0, as `unlogged`.
+-- A reward of a play comes with the play, and an adjustment with its audit entry. OFFSET 0 as in `append_rows`.
 WITH audited AS MATERIALIZED (
     SELECT tenant_id, max(created_at) AS at, (array_agg(entry_id ORDER BY created_at DESC))[1] AS entry_id
     FROM audit_entries WHERE created_at >= now() - interval '31 minutes' GROUP BY tenant_id
@@ -14,7 +14,7 @@ WITH audited AS MATERIALIZED (
 SELECT n.tenant_id FROM tenants AS n
 LEFT JOIN log_trees AS t USING (tenant_id)
 LEFT JOIN audited AS a USING (tenant_id)
-CROSS JOIN LATERAL (SELECT t.logged_until - interval '2 seconds' AS since) AS s
+CROSS JOIN LATERAL (SELECT t.read_from AS since) AS s
 WHERE t.tenant_id IS NULL OR t.logged_until < now() - interval '30 minutes'
    OR t.size IS DISTINCT FROM (SELECT max(c.size) FROM log_checkpoints AS c WHERE c.tenant_id = n.tenant_id)
    OR (a.at >= s.since AND NOT EXISTS (
@@ -43,63 +43,95 @@ SELECT t.size, t.frontier, greatest(t.logged_until, n.created_at) AS since,
            < unix_micro(now() - interval '30 minutes') AS is_idle
 FROM log_trees AS t JOIN tenants AS n USING (tenant_id) WHERE t.tenant_id = $1 FOR UPDATE OF t SKIP LOCKED
 
--- name: unlogged
--- The rows from the log's watermark to before $2 that have no leaf, at most $3 of each kind, the oldest first. The salt is
--- fresh. Begins 2 seconds early, for transactions that were just starting when the watermark was read, and before $2 if
--- the clock went back. OFFSET 0: a probe of the index for each row; the planner might read all leaves instead.
+-- name: append_rows
+-- Appends the rows from where the last pass ended to before $2 that have no leaf, at most $3 of each kind, the oldest first,
+-- as leaves from index $4 on. hashes: those of the leaves. full_from: a kind may have more rows from that time on. The
+-- rewards of a play come with it: its outcome names them, so plays write no index of rewards by time. Only a row that is
+-- not newer than all leaves may have one. Salts are hashes under a secret that only this statement has. OFFSET 0: a probe
+-- of the index for each row; the planner might read all leaves instead.
 WITH mark AS MATERIALIZED (
-    SELECT least(logged_until, $2::timestamptz) - interval '2 seconds' AS since FROM log_trees WHERE tenant_id = $1
+    SELECT least(read_from, $2::timestamptz - interval '2 seconds') AS since, newest,
+           uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) AS secret
+    FROM log_trees WHERE tenant_id = $1
+),
+played AS MATERIALIZED (
+    SELECT p.play_id, p.played_at, p.outcome::text AS outcome, h.sent, s.salt,
+           log_text(p, coalesce((
+               SELECT min(t.revision_hash) FROM promised_terms AS t
+               WHERE t.tenant_id = $1 AND t.game_id = p.game_id
+                 AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'), ''), h.sent) AS entry
+    FROM plays AS p
+    CROSS JOIN LATERAL (SELECT CASE WHEN has_sent(p) THEN log_salt((SELECT secret FROM mark), p.play_id) END AS salt OFFSET 0) AS s
+    CROSS JOIN LATERAL (SELECT hash_sent(p, s.salt) AS sent OFFSET 0) AS h
+    WHERE p.tenant_id = $1 AND p.played_at >= (SELECT since FROM mark) AND p.played_at < $2 AND (
+        p.played_at > (SELECT newest FROM mark) OR NOT EXISTS (
+            SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = p.play_id OFFSET 0))
+    ORDER BY p.played_at, p.play_id LIMIT $3
+),
+won AS MATERIALIZED (
+    SELECT play_id, unnest((string_to_array(outcome, '"reward_id":"'))[2:]) AS rest FROM played
 ),
 found AS MATERIALIZED (
-    (SELECT 'terms' AS kind, t.revision_hash AS row_id, t.created_at AS at, log_facts(t) AS facts, NULL::plays AS play, NULL AS actor, false AS sends
+    (SELECT 'terms' AS part, 'terms' AS kind, t.revision_hash AS row_id, t.created_at AS at, NULL::bytea AS sent, NULL::bytea AS salt, log_text(t) AS entry
      FROM promised_terms AS t
-     WHERE t.tenant_id = $1 AND t.created_at >= (SELECT since FROM mark) AND t.created_at < $2 AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'terms' AND l.row_id = t.revision_hash OFFSET 0)
+     WHERE t.tenant_id = $1 AND t.created_at >= (SELECT since FROM mark) AND t.created_at < $2 AND (
+         t.created_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'terms' AND l.row_id = t.revision_hash OFFSET 0))
      ORDER BY t.created_at, t.revision_hash LIMIT $3)
     UNION ALL
-    (SELECT 'play', p.play_id, p.played_at, log_facts(p), p, NULL, has_sent(p)
-     FROM plays AS p
-     WHERE p.tenant_id = $1 AND p.played_at >= (SELECT since FROM mark) AND p.played_at < $2 AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = p.play_id OFFSET 0)
-     ORDER BY p.played_at, p.play_id LIMIT $3)
+    SELECT 'play', 'play', play_id, played_at, sent, salt, entry FROM played
     UNION ALL
-    (SELECT 'reward', r.reward_id, r.won_at, log_facts(r), NULL, NULL, false
+    (SELECT 'won', 'reward', r.reward_id, r.won_at, NULL, NULL, log_text(r)
+     FROM won AS w JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = left(w.rest, strpos(w.rest, '"') - 1)
+     WHERE r.play_id = w.play_id AND (
+         r.won_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'reward' AND l.row_id = r.reward_id OFFSET 0)))
+    UNION ALL
+    (SELECT 'reward', 'reward', r.reward_id, r.won_at, NULL, NULL, log_text(r)
      FROM rewards AS r
-     WHERE r.tenant_id = $1 AND r.won_at >= (SELECT since FROM mark) AND r.won_at < $2 AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'reward' AND l.row_id = r.reward_id OFFSET 0)
+     WHERE r.tenant_id = $1 AND r.won_at >= (SELECT since FROM mark) AND r.won_at < $2 AND r.play_id = '' AND (
+         r.won_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'reward' AND l.row_id = r.reward_id OFFSET 0))
      ORDER BY r.won_at, r.reward_id LIMIT $3)
     UNION ALL
-    (SELECT 'draw', d.draw_id, d.drawn_at, log_facts(d), NULL, NULL, false
+    (SELECT 'draw', 'draw', d.draw_id, d.drawn_at, NULL, NULL, log_text(d)
      FROM draws AS d
-     WHERE d.tenant_id = $1 AND d.drawn_at >= (SELECT since FROM mark) AND d.drawn_at < $2 AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'draw' AND l.row_id = d.draw_id OFFSET 0)
+     WHERE d.tenant_id = $1 AND d.drawn_at >= (SELECT since FROM mark) AND d.drawn_at < $2 AND (
+         d.drawn_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'draw' AND l.row_id = d.draw_id OFFSET 0))
      ORDER BY d.drawn_at, d.draw_id LIMIT $3)
     UNION ALL
-    (SELECT 'adjustment', e.entry_id, e.created_at, log_facts(e), NULL, NULL, false
+    (SELECT 'adjustment', 'adjustment', e.entry_id, e.created_at, NULL, NULL, log_text(e)
      FROM ledger_entries AS e
-     WHERE e.tenant_id = $1 AND e.created_at >= (SELECT since FROM mark) AND e.created_at < $2 AND e.reason = 'adjustment' AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'adjustment' AND l.row_id = e.entry_id OFFSET 0)
+     WHERE e.tenant_id = $1 AND e.created_at >= (SELECT since FROM mark) AND e.created_at < $2 AND e.reason = 'adjustment' AND (
+         e.created_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'adjustment' AND l.row_id = e.entry_id OFFSET 0))
      ORDER BY e.created_at, e.entry_id LIMIT $3)
     UNION ALL
-    (SELECT 'audit', a.entry_id, a.created_at, log_facts(a), NULL, a.actor, true
+    (SELECT 'audit', 'audit', a.entry_id, a.created_at, hash_actor(a.actor, s.salt), s.salt, log_text(a, s.salt)
      FROM audit_entries AS a
-     WHERE a.tenant_id = $1 AND a.created_at >= (SELECT since FROM mark) AND a.created_at < $2 AND NOT EXISTS (
-         SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'audit' AND l.row_id = a.entry_id OFFSET 0)
+     CROSS JOIN LATERAL (SELECT log_salt((SELECT secret FROM mark), a.entry_id) AS salt OFFSET 0) AS s
+     WHERE a.tenant_id = $1 AND a.created_at >= (SELECT since FROM mark) AND a.created_at < $2 AND (
+         a.created_at > (SELECT newest FROM mark) OR NOT EXISTS (
+             SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = 'audit' AND l.row_id = a.entry_id OFFSET 0))
      ORDER BY a.created_at, a.entry_id LIMIT $3)
 ),
-salted AS MATERIALIZED (
-    SELECT f.*, CASE WHEN f.sends THEN uuid_send(gen_random_uuid()) END AS salt FROM found AS f
+leaves AS MATERIALIZED (
+    SELECT part, kind, row_id, at, sent, salt, log_leaf_hash(convert_to(entry, 'UTF8')) AS hash,
+           $4 + row_number() OVER (ORDER BY at, row_id) - 1 AS leaf_index
+    FROM found
 ),
-sent AS (
-    SELECT s.*, CASE WHEN s.kind = 'audit' THEN hash_actor(s.actor, s.salt) ELSE hash_sent(s.play, s.salt) END AS sent
-    FROM salted AS s
+appended AS (
+    INSERT INTO log_leaves (tenant_id, leaf_index, kind, row_id, hash, sent, salt)
+    SELECT $1, leaf_index, kind, row_id, hash, sent, salt FROM leaves
 )
-SELECT s.kind, s.row_id, s.at, s.sent, s.salt, log_leaf_hash(log_entry(s.facts || CASE WHEN s.sent IS NULL THEN '{}'
-    ELSE jsonb_build_object(CASE WHEN s.kind = 'audit' THEN 'actor' ELSE 'sent' END, encode(s.sent, 'hex')) END)) AS hash
-FROM sent AS s ORDER BY s.at, s.kind, s.row_id
+SELECT coalesce(string_agg(hash, '' ORDER BY leaf_index), '') AS hashes, max(at) AS newest, (
+    SELECT min(k.at) FROM (SELECT max(at) AS at FROM leaves WHERE part <> 'won' GROUP BY part HAVING count(*) >= $3) AS k
+) AS full_from
+FROM leaves
 
 -- name: backdated
--- The rows $2 (kind and id), as `unlogged`.
+-- The rows $2 (kind and id) that have no leaf, with their hashes.
 WITH salted AS MATERIALIZED (
     SELECT split_part(k.id, ' ', 1) AS kind, split_part(k.id, ' ', 2) AS row_id, p AS play,
            CASE WHEN has_sent(p) OR a.actor IS NOT NULL THEN uuid_send(gen_random_uuid()) END AS salt, a.actor
@@ -107,8 +139,8 @@ WITH salted AS MATERIALIZED (
     LEFT JOIN plays AS p ON p.tenant_id = $1 AND starts_with(k.id, 'play ') AND p.play_id = substr(k.id, 6)
     LEFT JOIN audit_entries AS a ON a.tenant_id = $1 AND starts_with(k.id, 'audit ') AND a.entry_id = substr(k.id, 7)
 )
-SELECT s.kind, s.row_id, coalesce(hash_actor(s.actor, s.salt), hash_sent(s.play, s.salt)) AS sent, s.salt,
-       log_leaf_hash(log_entry(ROW($1, 0, s.kind, s.row_id, '', NULL, s.salt)::log_leaves)) AS hash
+SELECT s.kind, s.row_id, log_leaf_hash(log_entry(ROW($1, 0, s.kind, s.row_id, '', NULL, s.salt)::log_leaves)) AS hash,
+       coalesce(hash_actor(s.actor, s.salt), hash_sent(s.play, s.salt)) AS sent, s.salt
 FROM salted AS s
 WHERE NOT EXISTS (
     SELECT FROM log_leaves AS l WHERE l.tenant_id = $1 AND l.kind = s.kind AND l.row_id = s.row_id)
@@ -124,8 +156,12 @@ INSERT INTO log_nodes (tenant_id, level, number, hash)
 SELECT $1, * FROM unnest($2::integer[], $3::bigint[], $4::bytea[])
 
 -- name: grow
--- Stores the size $2 and the frontier $3 of the tree, and that every row from before $4 is in it.
-UPDATE log_trees SET size = $2, frontier = $3, logged_until = $4 WHERE tenant_id = $1
+-- Stores the size $2 and the frontier $3 of the tree, and that every row from before $4 is in it. The next pass begins there,
+-- or 2 seconds before $5, the time that no new row could precede: for transactions that were just starting. $6: the time of
+-- the newest row that was appended.
+UPDATE log_trees SET size = $2, frontier = $3, logged_until = $4, newest = greatest(newest, $6),
+       read_from = least($4, $5::timestamptz - interval '2 seconds')
+WHERE tenant_id = $1
 
 -- name: add_checkpoint
 -- Stores the signed note $3 of the tree of size $2, and returns it for its event.

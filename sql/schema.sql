@@ -259,7 +259,7 @@ CREATE TABLE promised_releases (
 
 -- The first half of the revision_hash in a session's token; NULL: the token has none.
 CREATE FUNCTION promised_by(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN substring(split_part(session_id, '.', 3) FROM '^[0-9a-f]{32}');
+    RETURN CASE WHEN length(split_part(session_id, '.', 3)) >= 32 THEN left(split_part(session_id, '.', 3), 32) END;
 
 -- low_stock_at: alert threshold for the remaining stock; 0: no alert.
 CREATE TABLE prizes (
@@ -954,13 +954,12 @@ CREATE TABLE rewards (
 CREATE INDEX rewards_player ON rewards (tenant_id, player_id, reward_id);
 CREATE INDEX rewards_prize ON rewards (tenant_id, prize_id, status);
 CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
--- Rewards without a play, and claims, by time, for the backfill (sql/backfill.sql): a play writes to neither index.
+-- Rewards without a play, and claims, by time, for the backfill (sql/backfill.sql) and the log: a play writes to neither
+-- index.
 CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 -- The same for rewards fulfilled after the win.
 CREATE INDEX rewards_fulfilled_later ON rewards (tenant_id, fulfilled_at) WHERE fulfilled_at > won_at;
--- Recent rewards, for the log.
-CREATE INDEX rewards_time ON rewards USING brin (won_at) WITH (autosummarize = on, pages_per_range = 32);
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
 
 -- The winner's answers to the claim form, with the labels shown at that time: a list of key, label and value.
@@ -1895,12 +1894,15 @@ CREATE INDEX violations_subject ON violations (tenant_id, check_name, subject_id
 -- ---------------------------------------------------------------- log
 
 -- The Merkle log of a tenant (runtime/rules/log/entries.py): its size, the hashes of the complete subtrees of its leaves
--- (the greatest first), and the time before which every row is in it. The row is the lock of an append.
+-- (the greatest first), and the time before which every row is in it. read_from: where the next pass begins to read.
+-- newest: no row in it is later. The row is the lock of an append.
 CREATE TABLE log_trees (
     tenant_id    text COLLATE "C" NOT NULL PRIMARY KEY,
     size         bigint      NOT NULL DEFAULT 0,
     frontier     bytea       NOT NULL DEFAULT '',
-    logged_until timestamptz NOT NULL DEFAULT '-infinity'
+    logged_until timestamptz NOT NULL DEFAULT '-infinity',
+    read_from    timestamptz NOT NULL DEFAULT '-infinity',
+    newest       timestamptz NOT NULL DEFAULT '-infinity'
 );
 
 -- The leaves in order: the hash of an entry, and the row that the entry is about.
@@ -1959,42 +1961,12 @@ CREATE TRIGGER log_checkpoints_append_only BEFORE UPDATE OR DELETE OR TRUNCATE O
 CREATE TRIGGER log_stamps_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_stamps
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
--- A time in microseconds since 1970.
+-- A time in microseconds since 1970. Exact until 2100: a double has the fraction of a microsecond.
 CREATE FUNCTION unix_micro(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (extract(epoch FROM at) * 1000000)::bigint;
+    RETURN round(date_part('epoch', at) * 1000000)::bigint;
 
 CREATE FUNCTION hex_sha256(of text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN encode(sha256(convert_to(of, 'UTF8')), 'hex');
-
--- The facts of a row that never change, in the log's form (runtime/rules/log/entries.py): one function per kind.
-CREATE FUNCTION log_facts(t promised_terms) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'terms', 'id', t.revision_hash, 'game_id', t.game_id, 'at', unix_micro(t.created_at));
-CREATE FUNCTION log_facts(p plays) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'play', 'id', p.play_id, 'game_id', p.game_id, 'revision', p.revision, 'session', hex_sha256(p.session_id),
-    -- Its session has only half of the hash. Terms are stored before the start, so the fact never changes.
-    'revision_hash', coalesce((
-        SELECT min(t.revision_hash) FROM promised_terms AS t
-        WHERE t.tenant_id = p.tenant_id AND t.game_id = p.game_id
-          AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'), ''),
-    'seed', encode(p.seed, 'hex'), 'outcome', hex_sha256(p.outcome::text), 'score', p.score, 'wins', p.wins,
-    'points', p.points, 'at', unix_micro(p.played_at));
-CREATE FUNCTION log_facts(r rewards) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'reward', 'id', r.reward_id, 'prize_id', r.prize_id, 'campaign_id', r.campaign_id, 'game_id', r.game_id,
-    'play_id', r.play_id, 'milestone_id', r.milestone_id, 'name', r.name, 'type', r.type, 'value', r.value::text,
-    'quantity', r.quantity, 'at', unix_micro(r.won_at));
-CREATE FUNCTION log_facts(d draws) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'draw', 'id', d.draw_id, 'campaign_id', d.campaign_id, 'tickets_root', d.tickets_root,
-    'ticket_count', d.ticket_count, 'value', d.randomness ->> 'value', 'result_hash', d.result_hash,
-    'at', unix_micro(d.drawn_at));
-CREATE FUNCTION log_facts(l ledger_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'adjustment', 'id', l.entry_id, 'scope_key', l.scope_key, 'currency', l.currency, 'amount', l.amount,
-    'reference_id', l.reference_id, 'at', unix_micro(l.created_at));
--- What an audit entry says, without its actor.
-CREATE FUNCTION audited_row(a audit_entries) RETURNS text LANGUAGE sql STABLE RETURN
-    jsonb_build_array(a.subject_type, a.subject_id, a.before, a.after, a.trace_id, a.merchant_id)::text;
-CREATE FUNCTION log_facts(a audit_entries) RETURNS jsonb LANGUAGE sql STABLE RETURN jsonb_build_object(
-    'kind', 'audit', 'id', a.entry_id, 'action', a.action, 'at', unix_micro(a.created_at),
-    'row', hex_sha256(audited_row(a)));
 
 -- Whether the player sent anything with the play.
 CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
@@ -2004,49 +1976,118 @@ CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
 CREATE FUNCTION hash_sent(p plays, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
     sha256(salt || sha256(convert_to(p.client_seed, 'UTF8')) || sha256(convert_to(p.payload::text, 'UTF8')));
 
+-- The salt of a row, from the secret of its batch, which is not stored.
+CREATE FUNCTION log_salt(secret bytea, row_id text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN
+    substr(sha256(secret || convert_to(row_id, 'UTF8')), 1, 16);
+
 -- The salted hash of the actor of an audit entry.
 CREATE FUNCTION hash_actor(actor text, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
     sha256(salt || convert_to(actor, 'UTF8'));
 
--- The bytes of an entry: facts as JSON with sorted names and without spaces.
-CREATE FUNCTION log_entry(facts jsonb) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN (
-    SELECT convert_to('{' || string_agg(to_json(f.name) || ':' || f.value, ',' ORDER BY f.name COLLATE "C") || '}', 'UTF8')
-    FROM jsonb_each(facts) AS f (name, value)
-);
+-- A person's id, name or contact as an audit entry's hash has it: without the salt, nobody can guess it.
+CREATE FUNCTION mask_person(of text, salt bytea) RETURNS text LANGUAGE sql IMMUTABLE RETURN
+    CASE WHEN of = '' THEN '' ELSE 'person:' || encode(sha256(salt || convert_to(of, 'UTF8')), 'hex') END;
+-- The same for each contact and player's id within a text. The pattern is that of runtime/commands/dossiers.py.
+CREATE FUNCTION mask_contacts(of text, salt bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    pattern CONSTANT text := '[^\s@"''<>]+@[\w-]+(?:\.[\w-]+)+|\+\d{7,15}|\m(?:player|guest)_[0-9a-z]{26}\M';
+BEGIN
+    IF of !~ pattern THEN
+        RETURN of;
+    END IF;
+    RETURN (
+        SELECT string_agg(o.part || coalesce(mask_person(f.found[1], salt), ''), '' ORDER BY n)
+        FROM regexp_split_to_table(of, pattern) WITH ORDINALITY AS o (part, n)
+        LEFT JOIN regexp_matches(of, '(' || pattern || ')', 'g') WITH ORDINALITY AS f (found, n) USING (n));
+END $$;
+-- The same for each text of a JSON value, and for whole texts whose field is one of a person.
+CREATE FUNCTION mask_persons(value jsonb, salt bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE jsonb_typeof(value)
+        WHEN 'object' THEN (
+            SELECT coalesce(jsonb_object_agg(f.name, CASE
+                WHEN f.name IN ('player_id', 'display_name', 'contact', 'email', 'phone', 'avatar_url', 'actor')
+                     AND jsonb_typeof(f.item) = 'string' THEN to_jsonb(mask_person(f.item #>> '{}', salt))
+                ELSE mask_persons(f.item, salt) END), '{}')
+            FROM jsonb_each(value) AS f (name, item))
+        WHEN 'array' THEN (
+            SELECT coalesce(jsonb_agg(mask_persons(f.item, salt) ORDER BY f.n), '[]')
+            FROM jsonb_array_elements(value) WITH ORDINALITY AS f (item, n))
+        WHEN 'string' THEN to_jsonb(mask_contacts(value #>> '{}', salt))
+        ELSE value END;
+END $$;
+-- What an audit entry says, without its actor and with persons masked.
+CREATE FUNCTION audited_row(a audit_entries, salt bytea) RETURNS text LANGUAGE sql STABLE RETURN jsonb_build_array(
+    a.subject_type,
+    CASE a.subject_type WHEN 'player' THEN mask_person(a.subject_id, salt) ELSE mask_contacts(a.subject_id, salt) END,
+    mask_persons(a.before, salt), mask_persons(a.after, salt), a.trace_id, a.merchant_id)::text;
+
+-- The entry of a row in the log: the facts that never change, as JSON with sorted names and without spaces
+-- (runtime/rules/log/entries.py). One function per kind, without subqueries: statements inline it, which is most of what
+-- the log saves. revision_hash: of the play's terms.
+CREATE FUNCTION log_text(t promised_terms) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"at":', unix_micro(t.created_at), ',"game_id":', to_json(t.game_id), ',"id":', to_json(t.revision_hash),
+    ',"kind":"terms"}');
+CREATE FUNCTION log_text(p plays, revision_hash text, sent bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"at":', unix_micro(p.played_at), ',"game_id":', to_json(p.game_id), ',"id":', to_json(p.play_id),
+    ',"kind":"play","outcome":"', encode(sha256(convert_to(p.outcome::text, 'UTF8')), 'hex'), '","points":', p.points,
+    ',"revision":', p.revision, ',"revision_hash":"', revision_hash, '","score":', p.score,
+    ',"seed":"', encode(p.seed, 'hex'), '","sent":"' || encode(sent, 'hex'),
+    '","session":"', encode(sha256(convert_to(p.session_id, 'UTF8')), 'hex'), '","wins":', p.wins, '}');
+CREATE FUNCTION log_text(r rewards) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"at":', unix_micro(r.won_at), ',"campaign_id":', to_json(r.campaign_id), ',"game_id":', to_json(r.game_id),
+    ',"id":', to_json(r.reward_id), ',"kind":"reward","milestone_id":', to_json(r.milestone_id),
+    ',"name":', to_json(r.name), ',"play_id":', to_json(r.play_id), ',"prize_id":', to_json(r.prize_id),
+    ',"quantity":', r.quantity, ',"type":', to_json(r.type), ',"value":"', r.value, '"}');
+CREATE FUNCTION log_text(d draws) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"at":', unix_micro(d.drawn_at), ',"campaign_id":', to_json(d.campaign_id), ',"id":', to_json(d.draw_id),
+    ',"kind":"draw","result_hash":', to_json(d.result_hash), ',"ticket_count":', d.ticket_count,
+    ',"tickets_root":', to_json(d.tickets_root),
+    ',"value":', coalesce(to_json(d.randomness ->> 'value')::text, 'null'), '}');
+CREATE FUNCTION log_text(l ledger_entries) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"amount":', l.amount, ',"at":', unix_micro(l.created_at), ',"currency":', to_json(l.currency),
+    ',"id":', to_json(l.entry_id), ',"kind":"adjustment","reference_id":', to_json(l.reference_id),
+    ',"scope_key":', to_json(l.scope_key), '}');
+CREATE FUNCTION log_text(a audit_entries, salt bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '{"action":', to_json(a.action), ',"actor":"', encode(hash_actor(a.actor, salt), 'hex'),
+    '","at":', unix_micro(a.created_at), ',"id":', to_json(a.entry_id),
+    ',"kind":"audit","row":"', hex_sha256(audited_row(a, salt)), '"}');
 
 -- The entry of a leaf as its row is now. NULL: the row is missing. An erased play keeps the `sent` of its leaf, since the
 -- hashed input and the salt are deleted.
 CREATE FUNCTION log_entry(leaf log_leaves) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    facts jsonb;
+    entry text;
 BEGIN
     CASE leaf.kind
         WHEN 'play' THEN
-            SELECT log_facts(p) || CASE
-                WHEN has_sent(p) OR leaf.salt IS NOT NULL
-                    THEN jsonb_build_object('sent', encode(hash_sent(p, coalesce(leaf.salt, '')), 'hex'))
-                WHEN leaf.sent IS NOT NULL THEN jsonb_build_object('sent', encode(leaf.sent, 'hex'))
-                ELSE '{}' END
-            INTO facts FROM plays AS p WHERE p.tenant_id = leaf.tenant_id AND p.play_id = leaf.row_id;
+            SELECT log_text(
+                p,
+                -- Its session has only half of the hash. Terms are stored before the start, so the fact never changes.
+                coalesce((SELECT min(t.revision_hash) FROM promised_terms AS t
+                          WHERE t.tenant_id = p.tenant_id AND t.game_id = p.game_id
+                            AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'), ''),
+                CASE WHEN has_sent(p) OR leaf.salt IS NOT NULL THEN hash_sent(p, coalesce(leaf.salt, ''))
+                     ELSE leaf.sent END)
+            INTO entry FROM plays AS p WHERE p.tenant_id = leaf.tenant_id AND p.play_id = leaf.row_id;
         WHEN 'reward' THEN
-            SELECT log_facts(r) INTO facts FROM rewards AS r
+            SELECT log_text(r) INTO entry FROM rewards AS r
             WHERE r.tenant_id = leaf.tenant_id AND r.reward_id = leaf.row_id;
         WHEN 'terms' THEN
-            SELECT log_facts(t) INTO facts FROM promised_terms AS t
+            SELECT log_text(t) INTO entry FROM promised_terms AS t
             WHERE t.tenant_id = leaf.tenant_id AND t.revision_hash = leaf.row_id;
         WHEN 'draw' THEN
-            SELECT log_facts(d) INTO facts FROM draws AS d
+            SELECT log_text(d) INTO entry FROM draws AS d
             WHERE d.tenant_id = leaf.tenant_id AND d.draw_id = leaf.row_id;
         WHEN 'adjustment' THEN
-            SELECT log_facts(l) INTO facts FROM ledger_entries AS l
+            SELECT log_text(l) INTO entry FROM ledger_entries AS l
             WHERE l.tenant_id = leaf.tenant_id AND l.entry_id = leaf.row_id AND l.reason = 'adjustment';
         WHEN 'audit' THEN
-            SELECT log_facts(a) || jsonb_build_object('actor', encode(hash_actor(a.actor, coalesce(leaf.salt, '')), 'hex'))
-            INTO facts FROM audit_entries AS a
+            SELECT log_text(a, coalesce(leaf.salt, '')) INTO entry FROM audit_entries AS a
             WHERE a.tenant_id = leaf.tenant_id AND a.entry_id = leaf.row_id;
-        ELSE facts := jsonb_build_object('kind', leaf.kind, 'id', leaf.row_id);
+        ELSE entry := concat('{"id":', to_json(leaf.row_id), ',"kind":', to_json(leaf.kind), '}');
     END CASE;
-    RETURN log_entry(facts);
+    RETURN convert_to(entry, 'UTF8');
 END $$;
 
 -- Where a walk over rows of several kinds (keys of kind and id, the kinds in order) continues within a kind: after this id.

@@ -15,12 +15,13 @@ It is appended too, after the pass's mark, which contradicts its time: the audit
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import asyncpg
 
@@ -31,7 +32,7 @@ from runtime.background import attempt
 from runtime.operations.conservation.checks import CONSERVATION
 from runtime.rules.log.entries import write_entry
 from runtime.rules.log.notes import Checkpoint, SigningKey, origin_of, sign_checkpoint
-from runtime.rules.log.tree import HASH_BYTES, MerkleTree, Node, hash_leaf
+from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
 from runtime.settings import Key
 from runtime.stores.database import at
 
@@ -43,7 +44,7 @@ EVERY_SECONDS: Final = 30.0
 """The interval of passes, and so of a tenant's checkpoints."""
 
 BATCH: Final = 2_000
-"""Rows of each kind in one transaction: some ten thousand at most are in memory."""
+"""Rows of each kind in one transaction. Only their hashes are read into memory."""
 
 SWEPT: Final = 5_000
 """Older rows that a pass checks for a leaf."""
@@ -58,6 +59,12 @@ WINDOW_SECONDS_MAX: Final = 1e9
 tables have an index that gives rows in the order of time."""
 
 STATEMENT_SECONDS: Final = 120.0
+
+NOW_SECONDS: Final = 5.0
+NOW_PAUSE_SECONDS: Final = 0.3
+"""The limit of `append_now`, and its pause between passes. The watermark is a second behind."""
+
+_UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Appender:
@@ -98,8 +105,28 @@ async def sweep(engine: Engine, tenant_id: str, after: str) -> tuple[list[str], 
     return [row["id"] for row in missing], keys[-1] if len(keys) == SWEPT else ""
 
 
+async def append_now(engine: Engine, tenant_id: str) -> None:
+    """Appends the rows of now to the log, and signs a checkpoint if there are any.
+
+    Gives up after NOW_SECONDS: a running transaction, or a log that is behind, takes as long as it does.
+    """
+    if not engine.settings.merkle_log:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(NOW_SECONDS):
+            now = await engine.database.fetchval("SELECT clock_timestamp()")
+            while (await settle(engine, tenant_id)).until < now:  # noqa: ASYNC110 - the database's clock is awaited.
+                await asyncio.sleep(NOW_PAUSE_SECONDS)
+
+
 async def append(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) -> int:
     """Appends every settled row to the log, and the back-dated ones. Returns the new checkpoint's size; 0: none."""
+    checkpoint = (await settle(engine, tenant_id, backdated)).checkpoint
+    return 0 if checkpoint is None else int(checkpoint["size"])
+
+
+async def settle(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) -> Settled:
+    """As `append`. Returns until when rows are in the log now, and the new checkpoint."""
     await engine.database.execute(_SQL["create_tree"], tenant_id)
     window = WINDOW_SECONDS
     while True:
@@ -107,10 +134,16 @@ async def append(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) 
         if not isinstance(found, Part):
             break
         window = max(window / 4, WINDOW_SECONDS_MIN) if found.is_full else window * 2
-    if found is None:
-        return 0
-    engine.publisher.events([checkpoint_event(tenant_id, found)])
-    return int(found["size"])
+    if found.checkpoint is not None:
+        engine.publisher.events([checkpoint_event(tenant_id, found.checkpoint)])
+    return found
+
+
+class Settled(NamedTuple):
+    """Every row from before `until` is in the log. checkpoint: the new one; None: the log has not grown."""
+
+    until: datetime
+    checkpoint: asyncpg.Record | None
 
 
 class Part(NamedTuple):
@@ -121,47 +154,47 @@ class Part(NamedTuple):
 
 async def append_batch(
     engine: Engine, tenant_id: str, backdated: Sequence[str], window_seconds: float, connection: asyncpg.Connection
-) -> Part | asyncpg.Record | None:
-    """Appends a batch, of rows at most so long after the watermark. The last one returns the new checkpoint; None: the
-    log has not grown, or another process appends.
+) -> Part | Settled:
+    """Appends a batch, of rows at most so long after the watermark. The last one returns Settled, as does a batch while
+    another process appends, until then unknown.
     """
     state = await connection.fetchrow(_SQL["lock_tree"], tenant_id)
     if state is None:
-        return None
+        return Settled(_UNKNOWN, None)
     horizon: datetime = await connection.fetchval(_ANALYTICS["horizon"])
     until = min(horizon, state["since"] + timedelta(seconds=min(window_seconds, WINDOW_SECONDS_MAX)))
+    tree = MerkleTree(state["size"], _split(state["frontier"]))
     # A separate statement: its snapshot must be newer than the horizon, or rows committed in between are lost.
-    rows = await connection.fetch(_SQL["unlogged"], tenant_id, until, BATCH, timeout=STATEMENT_SECONDS)
-    full = [found[-1]["at"] for found in _by_kind(rows) if len(found) == BATCH]
-    is_last = until == horizon and not full
-    if full:
-        until = min(full)  # From that time on there may be more rows of the kind.
-    leaves = _leaves(rows)
+    found = await connection.fetchrow(
+        *(_SQL["append_rows"], tenant_id, until, BATCH, tree.size), timeout=STATEMENT_SECONDS
+    )
+    nodes = tree.add_hashes(_split(found["hashes"]))
+    is_last = until == horizon and found["full_from"] is None
+    until, newest = found["full_from"] or until, found["newest"]
     if is_last:
         swept: list[asyncpg.Record] = []
         if backdated:
             swept = await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
-        if not rows and not swept and state["size"] == state["checkpoint"] and not state["is_idle"]:
-            return None
-        mark = f"{round(until.timestamp() * 1_000_000)} {state['size'] + len(leaves)}"
+        if not (tree.size > state["checkpoint"] or swept or state["is_idle"]):
+            return Settled(until, None)
+        mark = f"{round(until.timestamp() * 1_000_000)} {tree.size}"
         # The mark precedes the swept rows: the one before it may be older than they claim to be.
-        leaves += [("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None), *_leaves(swept)]
-    tree = MerkleTree(state["size"], _split(state["frontier"]))
-    nodes: list[tuple[Node, bytes]] = []
-    for leaf in leaves:
-        nodes += tree.add_hash(leaf[2])
-    indexes = list(range(state["size"], tree.size))
-    columns = [[leaf[i] for leaf in leaves] for i in range(5)]
-    await connection.execute(_SQL["append_leaves"], tenant_id, indexes, *columns, timeout=STATEMENT_SECONDS)
+        leaves = [("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None), *map(tuple, swept)]
+        columns = [[leaf[i] for leaf in leaves] for i in range(5)]
+        indexes = list(range(tree.size, tree.size + len(leaves)))
+        await connection.execute(_SQL["append_leaves"], tenant_id, indexes, *columns, timeout=STATEMENT_SECONDS)
+        nodes += tree.add_hashes(leaf[2] for leaf in leaves)
+        newest = until if swept else newest
     if nodes:
         levels, numbers = zip(*(node for node, _ in nodes), strict=True)
         await connection.execute(_SQL["append_nodes"], tenant_id, levels, numbers, [held for _, held in nodes])
-    await connection.execute(_SQL["grow"], tenant_id, tree.size, b"".join(tree.frontier), until)
+    times = (until, horizon, newest)
+    await connection.execute(_SQL["grow"], tenant_id, tree.size, b"".join(tree.frontier), *times)
     if not is_last:
-        return Part(bool(full))
+        return Part(found["full_from"] is not None)
     origin = origin_of(engine.settings.merkle_log, tenant_id)
     note = sign_checkpoint(Checkpoint(origin, tree.size, tree.digest()), signing_keys(origin, engine.keyring.server))
-    return await connection.fetchrow(_SQL["add_checkpoint"], tenant_id, tree.size, note)
+    return Settled(until, await connection.fetchrow(_SQL["add_checkpoint"], tenant_id, tree.size, note))
 
 
 def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
@@ -169,15 +202,6 @@ def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
     data = events.LogCheckpoint(size=row["size"], root=row["note"].split("\n")[2], note=row["note"])
     at: float = row["at"].timestamp()
     return events.event_of(data, occurred_at=at, tenant_id=tenant_id, merchant_id="", campaign_id="", trace_id="")
-
-
-def _leaves(rows: Sequence[asyncpg.Record]) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in ("kind", "row_id", "hash", "sent", "salt")) for row in rows]
-
-
-def _by_kind(rows: Sequence[asyncpg.Record]) -> list[list[Any]]:
-    """The rows of each kind, in their order."""
-    return [list(found) for _, found in groupby(sorted(rows, key=lambda row: row["kind"]), lambda row: row["kind"])]
 
 
 def _split(frontier: bytes) -> list[bytes]:

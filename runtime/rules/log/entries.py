@@ -10,11 +10,12 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 | reward | id, prize_id, campaign_id, game_id, play_id, milestone_id, name, type, value (text), quantity, at |
 | draw | id, campaign_id, tickets_root, ticket_count, value, result_hash, at |
 | adjustment | id, scope_key, currency, amount, reference_id, at |
-| audit | id, action, row (SHA-256 of the entry without its actor), actor (a salted hash), at |
+| audit | id, action, row (SHA-256 of the entry without its actor, with persons masked), actor (a salted hash), at |
 | mark | id: every row from before this time is in the log by now, except those after it, which are back-dated |
 
 `at` is the row's time in microseconds since 1970; `session` and `outcome` are SHA-256 of the stored texts. No entry has
-a player's id or contact: a merge changes the owner of a play, and an erasure must not leave them here. What a player
+a player's id or contact: a merge changes the owner of a play, and an erasure must not leave them here. An audit entry's
+`row` has salted hashes in their place, so a dossier can show what was hashed. What a player
 sent with a play (client seed and payload) is only in `sent`, a salted hash; an erasure deletes the salt. A play without
 either has no `sent`.
 """

@@ -63,6 +63,10 @@ class MerkleTree:
         self.size += 1
         return completed
 
+    def add_hashes(self, hashes: Iterable[bytes]) -> list[tuple[Node, bytes]]:
+        """Adds the hashes of leaves. Returns the subtrees as `add_hash` does."""
+        return [node for one in hashes for node in self.add_hash(one)]
+
     def digest(self) -> bytes:
         """The Merkle tree hash of the leaves so far."""
         return _fold(self.frontier) if self.frontier else EMPTY_ROOT

@@ -156,8 +156,9 @@ async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyP
     gaps = [waited(oldest, 1, minutes * 60_000_000, 40) for minutes in (9, 39, 41) for oldest in (0, 1)]
     assert [bool(gap) for gap in gaps] == [False, False, False, True, True, True]
     # A pass has advanced the watermark and died before its mark. The row is later than the last mark.
-    died = "UPDATE log_trees SET logged_until = now() - interval '2 minutes' WHERE tenant_id = $1"
-    await stack.database.execute(died, stack.tenant_id)
+    for name in ("logged_until", "read_from"):
+        died = f"UPDATE log_trees SET {name} = now() - interval '2 minutes' WHERE tenant_id = $1"
+        await stack.database.execute(died, stack.tenant_id)
     await tamper(
         stack,
         "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"

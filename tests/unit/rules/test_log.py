@@ -24,29 +24,28 @@ ROOTS = {
 
 @pytest.mark.parametrize("size", ROOTS)
 def test_merkle_root_is_that_of_rfc_6962(size: int) -> None:
-    tree = MerkleTree()
-    for text in LEAVES[:size]:
-        tree.add(bytes.fromhex(text))
-    assert tree.root() == ROOTS[size]
+    grown = MerkleTree()
+    grown.add_hashes(tree.hash_leaf(bytes.fromhex(text)) for text in LEAVES[:size])
+    assert grown.root() == ROOTS[size]
 
 
 def head(leaves: Sequence[bytes]) -> bytes:
     """MTH of RFC 6962, section 2.1."""
     if len(leaves) < 2:
         return hashlib.sha256(b"\0" + leaves[0] if leaves else b"").digest()
-    k = largest_power_below(len(leaves))
+    k = half(leaves)
     return hashlib.sha256(b"\1" + head(leaves[:k]) + head(leaves[k:])).digest()
 
 
-def largest_power_below(n: int) -> int:
-    return max(2**i for i in range(20) if 2**i < n)
+def half(leaves: Sequence[bytes]) -> int:
+    return max(2**i for i in range(20) if 2**i < len(leaves))
 
 
 def path(m: int, leaves: Sequence[bytes]) -> list[bytes]:
     """PATH of section 2.1.1."""
     if len(leaves) == 1:
         return []
-    k = largest_power_below(len(leaves))
+    k = half(leaves)
     return [*path(m, leaves[:k]), head(leaves[k:])] if m < k else [*path(m - k, leaves[k:]), head(leaves[:k])]
 
 
@@ -54,7 +53,7 @@ def subproof(m: int, leaves: Sequence[bytes], whole: bool) -> list[bytes]:
     """SUBPROOF of section 2.1.2."""
     if m == len(leaves):
         return [] if whole else [head(leaves)]
-    k = largest_power_below(len(leaves))
+    k = half(leaves)
     if m <= k:
         return [*subproof(m, leaves[:k], whole), head(leaves[k:])]
     return [*subproof(m - k, leaves[k:], False), head(leaves[:k])]
@@ -163,8 +162,7 @@ async def test_witness_survives_a_hostile_log() -> None:
     held = [b"[]", b'{"kind":"mark","id":"x\\n"}', b'{"kind":"play","id":7}']
     held.append(b'{"at":null,"kind":"p","id":"\\u001b[2J"}')
     grown, key = MerkleTree(), notes.SigningKey("o", b"secret")
-    for entry in held:
-        grown.add(entry)
+    grown.add_hashes(map(tree.hash_leaf, held))
     files = {
         "checkpoint": notes.sign_checkpoint(notes.Checkpoint("o", len(held), grown.digest()), [key]).encode(),
         "tile/0/000.p/4": b"".join(map(tree.hash_leaf, held)),

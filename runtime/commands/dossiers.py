@@ -6,7 +6,8 @@ JSON lines; each is an object with one field, which names its kind:
     verifier  a program that checks the file with Node alone: its name, text and SHA-256
     checkpoint   the signed checkpoint of the tenant's log       leaves   the hashes of all its leaves (tiles in base64)
     stamp     the newest checkpoint that a time-stamping authority has stamped, and its response
-    prize     a prize, with its stock       stock_move  a change of a prize's total
+    prize     a prize, with its stock, and why a unit in stock may be unavailable
+    stock_move   a change of a prize's total
     game      a game's milestones, as they are now, and the scope of its balances ("": they are not in the file)
     board     a finalized leaderboard
     ledger    a movement of a balance in these scopes
@@ -17,7 +18,7 @@ JSON lines; each is an object with one field, which names its kind:
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
     winner    a rank of a draw or leaderboard, and its reward
     evidence  a line of a draw's evidence file
-    audit     an entry of the audit log about the campaign. line: the text that the log hashes, if no person is in it
+    audit     an entry of the audit log about the campaign. line: the text that the log hashes, with persons masked
     sealed    an entry or a winner with contacts, encrypted for the authority
     end       the number of lines before it, and their SHA-256
 
@@ -48,14 +49,16 @@ from runtime.rules.sealing import Seal
 
 FORMAT: Final = "tombola-dossier-1"
 
-VERIFIERS: Final = ("verify.mjs", "dossier.mjs")
-"""Programs that the file carries: dossier.mjs imports verify.mjs."""
+VERIFIERS: Final = tuple(f"{name}.mjs" for name in ("verify", "dossier", "awards", "draws", "stamps", "stock"))
+"""Programs that the file carries: dossier.mjs imports the others."""
 
 PSEUDONYM_BYTES: Final = 16
 
 _PERSONAL: Final = frozenset({"player_id", "display_name", "contact", "email", "phone", "avatar_url", "actor"})
 _CONTACT: Final = re.compile(r"[^\s@\"'<>]+@[\w-]+(?:\.[\w-]+)+|\+\d{7,15}|\b(?:player|guest)_[0-9a-z]{26}\b")
 """An e-mail address, a phone number, or the id of a player that this service made."""
+_OWN: Final = "export.read"
+"""Audit entries of the downloads that make a dossier are later than its checkpoint: they are left to the next one."""
 _CUTS_MAX: Final = 5
 _NONCE_END: Final = 31
 """The end of a session's nonce (runtime/actors/game/sessions.py)."""
@@ -67,6 +70,7 @@ _LEDGER: Final = (
     *("id", "created_at", "scope_key", "currency", "amount", "balance_after"),
     *("reason", "reference_id", "reward_id", "seq"),
 )
+_PRIZE: Final = ("id", "name", "type", "value", "campaign_id", "stock")
 _BOARD: Final = ("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "updated_at")
 _AUDIT: Final = ("id", "created_at", "actor", "merchant_id", "action", "subject_type", "subject_id", "trace_id")
 _PLAY: Final = (
@@ -140,7 +144,7 @@ async def write(
         if prize_id and prize_id not in prizes:
             prizes.add(prize_id)
             one = await edge.get(f"/prizes/{prize_id}")
-            writer.line("prize", {name: one[name] for name in ("id", "name", "type", "value", "campaign_id", "stock")})
+            writer.line("prize", {name: one[name] for name in _PRIZE} | {"limits": _limits(one)})
             async for move in edge.each(f"/prizes/{prize_id}/stock/moves"):
                 writer.line("stock_move", pseudonyms.without_persons(move))
 
@@ -180,7 +184,8 @@ async def write(
         won = {name: reward[name] for name in _REWARD} | _logged(reward, size)
         writer.line("reward", {**won, "player": pseudonyms.of(reward["player_id"])})
     async for entry in rows(edge, "audit", campaign_id):
-        writer.line("audit", _audit(entry, pseudonyms, size))
+        if entry["leaf_index"] is not None or entry["action"] != _OWN:
+            writer.line("audit", _audit(entry, pseudonyms, size))
     if authority is not None:
         writer.line("sealed", authority.seal({"pseudonym_key": pseudonyms.key.hex()}))
         for kind in ("participants", "winners"):
@@ -193,7 +198,7 @@ async def write(
 async def _log(edge: Edge, writer: Writer) -> int:
     """Writes the tenant's log, if there is one. Returns the size of its checkpoint."""
     stamped = await _if_any(edge, "/log/stamp")  # Read first, so that the checkpoint is not older than the stamp.
-    if not (note := (await _if_any(edge, "/log/checkpoint")).decode()):
+    if not (note := (await _if_any(edge, "/log/checkpoint", fresh="true")).decode()):
         return 0
     writer.line("checkpoint", note)
     if stamped:
@@ -212,18 +217,18 @@ async def _log(edge: Edge, writer: Writer) -> int:
     return size
 
 
-async def _if_any(edge: Edge, path: str) -> bytes:
+async def _if_any(edge: Edge, path: str, **query: str) -> bytes:
     """The body, empty for a missing resource."""
     try:
-        return await _whole(edge, path)
+        return await _whole(edge, path, **query)
     except Refused as refused:
         if refused.http != 404:
             raise
         return b""
 
 
-async def _whole(edge: Edge, path: str) -> bytes:
-    return b"".join([piece async for piece in edge.read(path)])
+async def _whole(edge: Edge, path: str, **query: str) -> bytes:
+    return b"".join([piece async for piece in edge.read(path, **query)])
 
 
 def _play(row: dict[str, Any], pseudonyms: Pseudonyms, log_size: int) -> dict[str, Any]:
@@ -245,13 +250,19 @@ def _logged(row: dict[str, Any], log_size: int) -> dict[str, Any]:
 
 
 def _audit(row: dict[str, Any], pseudonyms: Pseudonyms, log_size: int) -> dict[str, Any]:
-    whole, sides = json.loads(row["line"]), ("before", "after")
+    sides = ("before", "after")
     shown = {name: row[name] for name in _AUDIT} | {side: row[side] and json.loads(row[side]) for side in sides}
     if shown["subject_type"] == "player":
         shown["subject_id"] = pseudonyms.of(shown["subject_id"])
-    elif pseudonyms.without_persons(whole) == whole:
-        shown["line"] = row["line"]
-    return {**pseudonyms.without_persons(shown), **_logged(row, log_size)}
+    line = {"line": row["line"]} if row["line"] and not _CONTACT.search(row["line"]) else {}
+    return {**pseudonyms.without_persons(shown), **line, **_logged(row, log_size)}
+
+
+def _limits(prize: dict[str, Any]) -> list[str]:
+    """Why a unit may be unavailable although the stock has one."""
+    found = [name for name, most in (prize["constraints"] or {}).items() if most]
+    found += ["release"] * bool(prize["release"]) + ["status"] * (prize["status"] != "PRIZE_STATUS_ACTIVE")
+    return found + ["codes"] * ((prize["fulfillment"] or {}).get("channel") == "voucher_code")
 
 
 async def _scope(edge: Edge, campaign: dict[str, Any], kind: str) -> str:

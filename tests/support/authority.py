@@ -36,8 +36,7 @@ class Authority:
     """refused: hashes of notes that it does not stamp. Its certificate is root.pem in the folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.refused: list[bytes] = []
-        self.folder = folder
+        self.refused, self.folder = list[bytes](), folder
 
     async def answer(self, got: Got) -> web.StreamResponse:
         (self.folder / "query").write_bytes(got.body)

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 TABLES: Final = """
     CREATE TABLE games (id PRIMARY KEY, scope);
-    CREATE TABLE rungs (game, id, currency, threshold, prize_id, spends);
+    CREATE TABLE rungs (game, id, currency, threshold, prize_id, spends, is_auto, is_current);
+    CREATE TABLE changed (id);
     CREATE TABLE ledger (id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at);
     CREATE TABLE credits (play_id, currency, amount);
     CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
@@ -72,6 +73,30 @@ _UNREACHED: Final = """
                        ELSE l.balance_after >= g.threshold AND l.at <= r.at END)))
 """
 """A rung counts as the game has it now, or had it by an audit entry. A merged guest's surplus is revoked."""
+
+_REACHED: Final = """
+    SELECT 'rung ' || g.id || ' of ' || l.player FROM rungs AS g
+    JOIN games AS o ON o.id = g.game AND o.scope <> ''
+    JOIN ledger AS l ON l.scope = o.scope AND l.currency = g.currency AND l.balance_after >= g.threshold
+    LEFT JOIN plays AS p ON g.is_auto AND p.id = l.reference AND p.game = g.game AND l.reason = 'play_reward'
+    LEFT JOIN prizes AS z ON z.id = g.prize_id
+    WHERE g.is_current AND NOT EXISTS (
+        SELECT 1 FROM rewards AS r WHERE r.milestone_id = g.id AND r.player = l.player AND r.game = g.game)
+    GROUP BY g.game, g.id, l.player
+    HAVING CASE
+        WHEN max(p.id) IS NULL THEN 'redeemed'
+        WHEN max(z.limits) = '' AND NOT EXISTS (SELECT 1 FROM changed AS c WHERE c.id IN (g.game, g.prize_id))
+             AND (max(z.total) = 0 OR (SELECT coalesce(sum(quantity), 0) FROM taken WHERE prize_id = g.prize_id) < min(
+                 max(z.total), (SELECT coalesce(min(total_before), 1e300) FROM moves WHERE prize_id = g.prize_id)))
+            THEN 'withheld'
+        ELSE 'unavailable' END = ?
+"""
+"""Reached and not granted: by a play although units were free all the time, by a play whose prize may have been
+unavailable, or by a player who has to redeem it."""
+_UNGIVEN: Final = {
+    "unavailable": "their prizes may have been unavailable, as the operator states",
+    "redeemed": "the others have not redeemed them",
+}
 
 _SCORES: Final = """
     INSERT INTO scores
@@ -151,16 +176,19 @@ class Problem(NamedTuple):
 def read_game(database: sqlite3.Connection, game: Mapping[str, Any]) -> None:
     """A game line."""
     database.execute("INSERT INTO games VALUES (?, ?)", (game["id"], game["scope"]))
-    _rungs(database, game["id"], game["milestones"])
+    _rungs(database, game["id"], game["milestones"], is_current=True)
 
 
-def _rungs(database: sqlite3.Connection, game_id: str, block: Mapping[str, Any] | None) -> None:
+def _rungs(
+    database: sqlite3.Connection, game_id: str, block: Mapping[str, Any] | None, *, is_current: bool = False
+) -> None:
     if not block:
         return
     spends = str(block["mode"]).lower().endswith("spend_exchange")
     for rung in block.get("rungs", ()):
         facts = [rung[name] for name in ("id", "currency", "threshold", "prize_id")]
-        database.execute("INSERT INTO rungs VALUES (?, ?, ?, ?, ?, ?)", (game_id, *facts, spends))
+        facts += [spends, bool(block["auto_grant"]), is_current]
+        database.execute("INSERT INTO rungs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (game_id, *facts))
 
 
 def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any]) -> None:
@@ -199,9 +227,12 @@ def read_outcome(
 
 def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], micro: int) -> None:
     """What an audit entry says about rungs and boards. micro: its time."""
-    subject, after = entry["subject_id"], entry["after"] or {}
+    subject, before, after = entry["subject_id"], entry["before"], entry["after"] or {}
+    is_stock = entry["action"] == "prize.move_stock"
+    if before is not None and entry["subject_type"] in ("game", "prize") and not is_stock:
+        database.execute("INSERT INTO changed VALUES (?)", (subject,))
     if entry["subject_type"] == "game":
-        for side in (entry["before"] or {}, after):
+        for side in (before or {}, after):
             _rungs(database, subject, side.get("milestones"))
     elif entry["action"] == "leaderboard.adjust":
         database.execute(
@@ -226,6 +257,11 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     yield Problem("milestones that plays granted have their reward", "granted", names(_UNGRANTED))
     text = "rewards of milestones follow from the balances, or from the plays that granted them"
     yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED))
+    text = "milestones that plays reached were granted if a unit was free"
+    yield Problem(text, "granted", names(_REACHED, "withheld"))
+    for fate, told in _UNGIVEN.items():
+        if found := names(_REACHED, fate):
+            yield Problem(f"milestones were granted to all who reached them: {told}", "granted", found, is_open=True)
     for board in names("SELECT id FROM boards ORDER BY id"):
         for slack in (-_UNCERTAIN_MICROSECONDS, _UNCERTAIN_MICROSECONDS):
             database.execute(_SCORES, (board, slack))

@@ -44,13 +44,17 @@ _TABLES: Final = """
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
     CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score);
     CREATE TABLE results (contest, rank, holder);
-    CREATE TABLE prizes (id PRIMARY KEY, total);
+    CREATE TABLE prizes (id PRIMARY KEY, total, limits);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
     CREATE INDEX won_reward ON won (reward_id);
     CREATE INDEX winners_reward ON winners (reward_id);
     CREATE INDEX winners_contest ON winners (contest, rank);
     CREATE INDEX results_contest ON results (contest, rank);
     CREATE INDEX rewards_prize ON rewards (prize_id);
+    CREATE INDEX rewards_milestone ON rewards (milestone_id, player) WHERE milestone_id <> '';
+    CREATE VIEW taken AS
+        SELECT prize_id, quantity FROM rewards
+        UNION ALL SELECT prize_id, quantity FROM won WHERE reward_id = '' AND prize_id <> '';
 """
 
 _UNLOGGED: Final = "SELECT id FROM {} WHERE logged_at IS NULL AND at < ?"
@@ -291,7 +295,8 @@ class _Check:
         self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
-        self.database.execute("INSERT INTO prizes VALUES (?, ?)", (one["id"], one["stock"]["total"]))
+        facts = (one["id"], one["stock"]["total"], " ".join(one["limits"]))
+        self.database.execute("INSERT INTO prizes VALUES (?, ?, ?)", facts)
 
     def _read_stock_move(self, one: dict[str, Any]) -> None:
         names = ("prize_id", "total_before", "total_after", "remaining_before", "remaining_after", "created_at")
@@ -371,7 +376,5 @@ class _Check:
         if count := self._count(f"winners WHERE reward_id <> '' AND contest NOT IN ({known})"):
             yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
         if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
-            yield Finding(
-                f"{count:,} audit entries name persons: only their action and time are compared with the log", None
-            )
+            yield Finding(f"{count:,} audit entries: only their action and time are compared with the log", None)
         yield Finding("the operator wrote the file: compare plays with the receipts of their players", None)

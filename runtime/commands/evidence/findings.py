@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 EXIT_REFUTED: Final = 1
+
+_PERSON: Final = re.compile("person:[0-9a-f]{64}")
+_PSEUDONYM: Final = "([0-9a-f]{32})"
 
 
 class Finding(NamedTuple):
@@ -52,6 +56,29 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
+
+
+def same_but_persons(masked: Any, shown: Any, pseudonyms: dict[str, str]) -> bool:
+    """Whether two JSON values are equal except for persons: masked in one, pseudonyms in the other.
+
+    pseudonyms: those of the masked persons so far. One person has one pseudonym.
+    """
+    match masked, shown:
+        case str(), str():
+            found = re.fullmatch(_PSEUDONYM.join(map(re.escape, _PERSON.split(masked))), shown)
+            return found is not None and all(
+                pseudonyms.setdefault(person, name) == name
+                for person, name in zip(_PERSON.findall(masked), found.groups(), strict=True)
+            )
+        case dict(), dict():
+            return masked.keys() == shown.keys() and all(
+                same_but_persons(masked[name], shown[name], pseudonyms) for name in masked
+            )
+        case list(), list():
+            return len(masked) == len(shown) and all(
+                same_but_persons(one, other, pseudonyms) for one, other in zip(masked, shown, strict=True)
+            )
+    return same(masked, shown)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

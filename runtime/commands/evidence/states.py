@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runtime.commands.evidence.findings import same
+from runtime.commands.evidence.findings import same_but_persons
 
 TABLES: Final = """
     CREATE TABLE audits (id PRIMARY KEY, at, logged_at, is_whole);
@@ -46,7 +46,7 @@ def logged_audit(entry: Mapping[str, Any]) -> dict[str, Any]:
     facts = {"id": entry["id"], "action": entry["action"]}
     if "line" in entry:
         names = ("subject_type", "subject_id", "before", "after", "trace_id", "merchant_id")
-        is_same = same([entry[name] for name in names], json.loads(entry["line"]))
+        is_same = same_but_persons(json.loads(entry["line"]), [entry[name] for name in names], {})
         facts["row"] = hashlib.sha256(entry["line"].encode()).hexdigest() if is_same else ""
     return facts
 

@@ -226,6 +226,9 @@ def add_log(document: Document) -> None:
     }
     for below, (name, summary, content, unknown, description) in described.items():
         parameters = [path_parameter(one) for one in ("tenant", "path") if f"{{{one}}}" in base + below]
+        if admin and below == CHECKPOINT:
+            fresh = "Whether the rows of now are appended first"
+            parameters.append(query_parameter("fresh", {"type": "boolean"}, description=fresh))
         operation = {
             "operationId": name,
             "tags": [document.tag("Log")],

@@ -4,6 +4,7 @@
     GET /log/{tenant}/stamp                  the newest stamped checkpoint, and its stamp, as JSON; for anyone
     GET /log/{tenant}/tile/{L}/{N}[.p/{W}]   the hashes of a tile; for anyone
     GET /admin/log/checkpoint, /admin/log/stamp, /admin/log/tile/...         the same for staff
+    GET /admin/log/checkpoint?fresh=true     the same, after the rows of now were appended
     GET /admin/log/tile/entries/{N}[.p/{W}]  an entry bundle; for staff
 
 A tenant that does not exist gets the same responses as one without a log, so that tenants cannot be probed.
@@ -63,7 +64,8 @@ def checkpoint_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
     """The handler of checkpoints. staff: on the admin edge. NOT_FOUND UNKNOWN_LOG before the first."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        message = m.ReadLogCheckpointRequest(scope=await _owner(scope, request, "UNKNOWN_LOG"))
+        owner = await _owner(scope, request, "UNKNOWN_LOG")
+        message = m.ReadLogCheckpointRequest(scope=owner, fresh=staff and request.query.get("fresh") == "true")
         reply: m.ReadLogCheckpointReply = await edge.caller.call(READ_LOG_CHECKPOINT, message)
         if not reply.note:
             raise _missing("UNKNOWN_LOG")

@@ -9,7 +9,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
-from runtime.operations.log.appending import signing_keys
+from runtime.operations.log.appending import append_now, signing_keys
 from runtime.rules.log.entries import ENTRY_BYTES_MAX, write_bundle, write_entry
 from runtime.rules.log.notes import origin_of
 from runtime.rules.log.tiles import LEVEL_MAX, TILE_WIDTH
@@ -34,7 +34,9 @@ async def get_log(engine: Engine, request: m.GetLogRequest) -> m.LogReply:
 
 
 async def read_log_checkpoint(engine: Engine, request: m.ReadLogCheckpointRequest) -> m.ReadLogCheckpointReply:
-    """The newest signed checkpoint. Empty: there is none."""
+    """The newest signed checkpoint; if `fresh`, it covers the rows of now. Empty: there is none."""
+    if request.fresh:
+        await append_now(engine, tenant_of(request))
     return m.ReadLogCheckpointReply(note=await engine.database.fetchval(_SQL["newest"], tenant_of(request)) or "")
 
 

@@ -1,18 +1,26 @@
-// Checks the dossier of a campaign: node dossier.mjs [--key VERIFIER_KEY] FILE. Needs verify.mjs beside it, no packages.
-// Exits with 1 if a check fails. It checks the file, the log, plays and their rewards; the last line names the rest.
+// Checks the dossier of a campaign: node dossier.mjs [--key VERIFIER_KEY] [--tsa ROOT.pem] FILE. Needs no packages, but the
+// other programs of the file beside it. Exits with 1 if a check fails. `open` are checks that it cannot decide; the lines
+// that begin with "not checked here" name what `tombola verify` checks in addition. Memory grows with the plays.
 // @ts-nocheck
 
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, readFileSync } from "node:fs";
+import { Awards } from "./awards.mjs";
+import { Draws, Tree } from "./draws.mjs";
+import { verifyStamp } from "./stamps.mjs";
+import { isSameButPersons, Stock } from "./stock.mjs";
 import { isSigned, parse, verify } from "./verify.mjs";
 
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 const hex = (text) => sha256(text).toString("hex");
 const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\ufffd");
+const seconds = (iso) => Math.floor(Date.parse(iso) / 1e3);
 
 /** The findings of a receipt that a play of a dossier has too: it is without its whole session and its words. */
 const KEPT = /^(the terms|the session|the outcome|the rewards)/;
-const COVERED = "head end verifier checkpoint stamp leaves mark terms play reward".split(" ");
+/** Rows without an entry: a row so much older than the log's last mark has one. */
+const BACKDATED_SECONDS = 60;
+const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs"];
 
 /** The lines with their ends. Not node:readline, which also splits at characters within texts. */
 async function* linesOf(path) {
@@ -27,56 +35,61 @@ async function* linesOf(path) {
   if (rest.length) yield rest;
 }
 
-/** The root of RFC 6962 over hashes added one by one. */
-class Tree {
-  size = 0;
-  peaks = [];
+const [tree, leaves, roots, digest, counts, terms] = [new Tree(), [], new Map(), createHash("sha256"), {}, new Map()];
+const [awards, draws, stock] = [new Awards(), new Draws(), new Stock()];
+const [plays, rewards, won, winners, wrong, opened] = [new Map(), new Map(), new Map(), [], new Map(), new Map()];
+const unlogged = [];
+let [head, end, note, mark, stamp] = [null, null, "", "", null];
+const fail = (text, ...ids) => wrong.set(text, [...(wrong.get(text) ?? []), ...ids]);
+const count = (text) => opened.set(text, (opened.get(text) ?? 0) + 1);
 
-  add(hash) {
-    this.size += 1;
-    this.peaks.push(hash);
-    for (let size = this.size; size % 2 === 0; size /= 2) this.peaks.push(sha256("\x01", ...this.peaks.splice(-2)));
+/** Compares a line with its entry in the log. Returns the entry's time, or else the line's, in microseconds. */
+function logged(kind, { entry, leaf_index: index }, at, own) {
+  if (entry === undefined) {
+    unlogged.push([own.id, at]);
+    return at * 1e6;
   }
-
-  root() {
-    return this.peaks.length ? this.peaks.reduceRight((right, left) => sha256("\x01", left, right)) : sha256("");
-  }
-}
-
-const [tree, leaves, digest, counts, terms] = [new Tree(), [], createHash("sha256"), {}, new Map()];
-const [won, wrong, opened] = [new Map(), new Map(), new Map()];
-let [end, note, mark] = [null, "", ""];
-const fail = (text, id) => wrong.set(text, [...(wrong.get(text) ?? []), id]);
-
-/** Rows without an entry: a row so much older than the log's last mark has one. */
-const [unlogged, BACKDATED_SECONDS] = [[], 60];
-
-/** Whether the line's entry has these facts, and is the leaf of its index. */
-function isLogged({ entry, leaf_index: index }, at, own) {
   const facts = parse(entry);
+  const isFact = (name) => (name === "value" && kind === "rewards" ? Number(facts.value) : facts[name]) === own[name];
   const isLeaf = leaves[index]?.equals(sha256("\x00", entry));
-  return isLeaf && Math.floor(facts.at / 1e6) === at && Object.keys(own).every((name) => facts[name] === own[name]);
+  if (!isLeaf || Math.floor(facts.at / 1e6) !== at || !Object.keys(own).every(isFact)) fail(`${kind} are those of the log`, own.id);
+  return facts.at;
 }
 
 const READERS = {
+  head: (value) => (head = value),
   checkpoint: (text) => (note = text),
+  stamp: (value) => (stamp = value),
   mark: (text) => (mark = text),
   terms: (text) => terms.set(hex(text), text),
+  game: (game) => awards.game(game),
+  ledger: (one) => awards.ledger(one),
+  board: (board) => awards.board(board),
+  prize: (prize) => stock.prize(prize),
+  stock_move: (move) => stock.move(move),
+  winner: (winner) => winners.push(winner),
+  verifier: ({ name, sha256: hashed, text }) => (hex(text) !== hashed || !PROGRAMS.includes(name)) && fail("programs have their hashes", name),
 
   leaves(tile) {
     const hashes = Buffer.from(tile, "base64");
-    for (let at = 0; at < hashes.length; at += 32) leaves.push(hashes.subarray(at, at + 32));
-    leaves.slice(tree.size).forEach((hash) => tree.add(hash));
+    for (let at = 0; at < hashes.length; at += 32) {
+      leaves.push(hashes.subarray(at, at + 32));
+      tree.add(leaves.at(-1));
+      if (stamp && tree.size === Number(stamp.checkpoint.split("\n")[1])) roots.set(tree.size, tree.root().toString("base64"));
+    }
   },
 
   async play(play) {
     const stored = parse(play.outcome);
-    for (const one of stored.rewards) if (one.reward_id) won.set(one.reward_id, { ...one, play_id: play.id });
-    for (const one of stored.milestones_granted) won.set(one.reward_id, { play_id: play.id, prize_id: one.prize_id });
+    for (const one of stored.rewards) {
+      if (one.reward_id) won.set(one.reward_id, { ...one, play_id: play.id });
+      else if (one.prize_id) stock.take(one.prize_id, one.quantity, play.played_at);
+    }
+    const counted = awards.play(play, stored);
     const { id, game_id, revision, revision_hash, seed, client_seed } = play;
-    const own = { kind: "play", id, game_id, revision, revision_hash, seed, score: stored.decided.score, outcome: hex(play.outcome) };
-    if (play.entry === undefined) unlogged.push([id, play.played_at]);
-    else if (!isLogged(play, play.played_at, own)) fail("plays are those of the log", id);
+    const own = { kind: "play", id, game_id, revision, revision_hash, seed, ...counted, outcome: hex(play.outcome) };
+    const micro = logged("plays", play, play.played_at, own);
+    plays.set(id, { id, player: play.player, game: game_id, at: play.played_at, micro, ...counted });
     if (!terms.has(revision_hash)) return fail("plays have their terms", id);
     const receipt = {
       ...{ format: "tombola-receipt-1", play_id: id, game_id, session_id: play.session, played_at: play.played_at, revision },
@@ -85,22 +98,38 @@ const READERS = {
     };
     for (const { text, ok } of await verify(JSON.stringify(receipt))) {
       if (ok === false && KEPT.test(text)) fail(`plays: ${text}`, id);
-      if (ok === null && text.startsWith("the outcome")) opened.set(text, (opened.get(text) ?? 0) + 1);
+      if (ok === null && text.startsWith("the outcome")) count(text);
     }
-    if (play.erased) opened.set("plays were erased with their players", (opened.get("plays were erased with their players") ?? 0) + 1);
+    if (play.erased) count("plays were erased with their players");
   },
 
   reward(reward) {
-    const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name } = reward;
-    const own = { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, quantity, name };
-    const at = Date.parse(reward.won_at) / 1e3;
-    if (reward.entry === undefined) unlogged.push([id, at]);
-    else if (!isLogged(reward, at, own) || Number(parse(reward.entry).value) !== value) fail("rewards are those of the log", id);
-    if (!play_id) return;
-    const expected = { ...won.get(id) };
+    const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name, status } = reward;
+    const at = seconds(reward.won_at);
+    logged("rewards", reward, at, { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, value, quantity, name });
+    rewards.set(id, { ...reward, at });
+    stock.take(prize_id, quantity, at, status);
+    const expected = won.get(id);
     const shown = { play_id, prize_id, name, type, value, quantity };
-    if (!won.delete(id) || Object.keys(shown).some((key) => key in expected && expected[key] !== shown[key]))
-      fail("rewards are those of their plays", id);
+    if (expected && Object.keys(shown).some((key) => expected[key] !== shown[key])) fail("rewards are those of their plays", id);
+  },
+
+  evidence(line) {
+    const own = draws.read(line);
+    if (own) logged("draws", line, line.drawn_at, own);
+  },
+
+  audit(entry) {
+    const { id, action, line } = entry;
+    const own = { kind: "audit", id, action };
+    if (line === undefined) count("audit entries: only their action and time are compared with the log");
+    else {
+      const shown = ["subject_type", "subject_id", "before", "after", "trace_id", "merchant_id"].map((name) => entry[name]);
+      own.row = isSameButPersons(JSON.parse(line), shown) ? hex(line) : "";
+    }
+    const micro = logged("audit entries", entry, seconds(entry.created_at), own);
+    awards.audit(entry, micro);
+    stock.audit(entry);
   },
 };
 
@@ -116,30 +145,84 @@ async function read(path) {
   }
 }
 
-async function main([option, key, ...files]) {
-  const path = option === "--key" ? files[0] : option;
-  await read(path);
+/** The findings about the log: its root, signature, last mark, stamp, and rows that are not in it. */
+async function* ofLog(key, pem) {
+  const [, size, root] = note.split("\n");
+  if (!note) yield key ? ["the file contains the log of the key", false] : ["the file has no log", null];
+  else {
+    yield ["the leaves of the log have the root of the checkpoint", Number(size) === tree.size && root === tree.root().toString("base64")];
+    if (key) yield ["the checkpoint is signed by the key", await isSigned(note, key)];
+    else yield ["the checkpoint is signed: give the log's key to check it", null];
+    const isMark = !!mark && parse(mark).kind === "mark" && leaves.at(-1).equals(sha256("\x00", mark));
+    yield ["the log ends with a mark", mark ? isMark : null];
+  }
+  if (stamp || pem) yield ofStamp(pem);
+  const until = mark ? Number(parse(mark).id.split(" ")[0]) / 1e6 - BACKDATED_SECONDS : -Infinity;
+  for (const [id, at] of unlogged) if (at < until) fail("rows are in the log", id);
+  const waiting = unlogged.filter(([, at]) => !(at < until)).length;
+  if (waiting) yield [`${waiting} rows are not in the log yet: write the dossier again`, null];
+}
+
+function ofStamp(pem) {
+  if (!stamp) return ["the file has a stamp of its log", false];
+  const [, size, root] = stamp.checkpoint.split("\n");
+  const text = `the log's first ${size} leaves were stamped`;
+  if (!pem) return [`${text}: give the authority's root certificate (--tsa) to check it`, null];
+  if (roots.get(Number(size)) !== root) return [`${text}: the stamp is of another log`, false];
+  try {
+    const at = verifyStamp(Buffer.from(stamp.stamp, "base64"), stamp.checkpoint, pem);
+    return [`${text} by the authority at ${at.toISOString()}`, true];
+  } catch (error) {
+    return [`${text}: ${error.message}`, false];
+  }
+}
+
+/** Rewards that belong to no play, milestone or rank, or to another player; and those that plays won but the file lacks. */
+function ofRewards() {
+  for (const [id, one] of won) if (!rewards.has(id)) fail("rewards of plays are in the file", `${id} of ${one.play_id}`);
+  const ranks = new Map(winners.filter((one) => one.reward_id).map((one) => [one.reward_id, one]));
+  const holders = new Set(winners.map((one) => `${one.of} ${one.player}`));
+  for (const { id, play_id, milestone_id, prize_id, player, status } of rewards.values()) {
+    const rank = ranks.get(id);
+    const isFounded = milestone_id || (won.has(id) && won.get(id).play_id === play_id) || rank?.prize_id === prize_id;
+    if (!isFounded) fail("rewards have a play, a milestone, or a rank of a draw or leaderboard", id);
+    // A merged guest keeps its surplus, which is revoked; of two ranks it keeps one, without the reward.
+    const isOfPlay = !plays.has(play_id) || plays.get(play_id).player === player;
+    const isOfRank = !rank || rank.player === player || holders.has(`${rank.of} ${player}`);
+    if (status !== "revoked" && !(isOfPlay && isOfRank)) fail("rewards belong to the players of their plays and ranks", id);
+  }
+}
+
+/** What this file cannot decide. */
+function* left() {
+  const [scopeless, proven] = [[...rewards.values()].filter((one) => one.milestone_id && awards.games.get(one.game_id) === ""), new Set(awards.boards.map((one) => one.id))];
+  if (scopeless.length) yield `${scopeless.length} rewards are of milestones without balances in the file`;
+  const unproven = winners.filter((one) => one.reward_id && !draws.results.has(one.of) && !proven.has(one.of)).length;
+  if (unproven) yield `${unproven} rewards are of draws without evidence in the file`;
+  for (const [text, number] of opened) yield `${number} of the ${text.startsWith("audit") ? "" : "plays: "}${text}`;
+  const others = Object.keys(counts).filter((kind) => !READERS[kind] && kind !== "end");
+  yield ["not checked here: what a witness has seen of the log", ...others.map((kind) => `lines of the kind ${kind}`)].join(", ");
+  yield "the operator wrote the file: compare plays with the receipts of their players";
+}
+
+async function main(words) {
+  const options = {};
+  while (words[0]?.startsWith("--")) options[words[0].slice(2)] = words.splice(0, 2)[1];
+  await read(words[0]);
   const findings = [];
   const lines = Object.values(counts).reduce((sum, one) => sum + one, 0) - 1;
   findings.push(["the file has all of its lines", end !== null && end.lines === lines && end.sha256 === digest.digest("hex")]);
-  const [, size, root] = note.split("\n");
-  if (!note) findings.push(["the file has no log", option === "--key" ? false : null]);
-  else {
-    findings.push(["the leaves of the log have the root of the checkpoint", Number(size) === tree.size && root === tree.root().toString("base64")]);
-    if (option === "--key") findings.push(["the checkpoint is signed by the key", await isSigned(note, key)]);
-    else findings.push(["the checkpoint is signed: give the log's key to check it", null]);
-    findings.push(["the log ends with a mark", !!mark && parse(mark).kind === "mark" && leaves.at(-1).equals(sha256("\x00", mark))]);
+  for await (const one of ofLog(options.key, options.tsa && readFileSync(options.tsa, "utf8"))) findings.push(one);
+  ofRewards();
+  const all = { head, plays, rewards, winners, prizes: stock.prizes, stock };
+  for (const [text, names, isOpen] of [...awards.problems(all), ...stock.problems(all), ["winners are those of the evidence", draws.wrongWinners(winners)]]) {
+    if (!isOpen && names.length) fail(text, ...names);
+    else if (names.length) findings.push([`${text}; not ${names.slice(0, 5).join(", ")}, ${names.length} in all`, null]);
+    else if (!isOpen || text.startsWith("ranks")) findings.push([text, true]);
   }
-  const logged = mark ? Number(parse(mark).id.split(" ")[0]) / 1e6 - BACKDATED_SECONDS : -Infinity;
-  const waiting = unlogged.filter(([, at]) => !(at < logged));
-  for (const [id, at] of unlogged) if (at < logged) fail("plays and rewards are in the log", id);
-  if (waiting.length) findings.push([`${waiting.length} plays and rewards are not in the log yet: write the dossier again`, null]);
-  for (const [id, one] of won) fail("rewards of plays are in the file", `${id} of ${one.play_id}`);
+  findings.push(...draws.found);
   for (const [text, ids] of wrong) findings.push([`${text}; not ${ids.slice(0, 5).join(", ")}, ${ids.length} in all`, false]);
-  findings.push([`${counts.play ?? 0} plays and ${counts.reward ?? 0} rewards were read`, true]);
-  for (const [text, count] of opened) findings.push([`${count} of the plays: ${text}`, null]);
-  const others = Object.keys(counts).filter((kind) => !COVERED.includes(kind));
-  findings.push([`not checked here, but by \`tombola verify\`: stamp, milestones, states; lines ${others.join(", ")}`, null]);
+  findings.push([`${counts.play ?? 0} plays and ${counts.reward ?? 0} rewards were read`, true], ...[...left()].map((text) => [text, null]));
   for (const [text, ok] of findings) console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${printable(text)}`);
   if (findings.some(([, ok]) => ok === false)) process.exitCode = 1;
 }

@@ -53,7 +53,7 @@ function fits(value, shape) {
 }
 
 /** Whether two JSON values are equal, whatever the order of their fields. */
-function same(one, other) {
+export function same(one, other) {
   if (!one || !other || typeof one !== "object" || typeof other !== "object") return one === other;
   const names = Object.keys(one);
   if (Array.isArray(one) !== Array.isArray(other) || names.length !== Object.keys(other).length) return false;

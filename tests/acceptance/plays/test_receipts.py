@@ -70,17 +70,13 @@ def changed(whole: Any) -> Iterator[tuple[str, Any]]:
         holder = other
         for step in way:
             holder = holder[step]
-        match value := holder[last]:
-            case bool():
-                holder[last] = not value
-            case int() | float():
-                holder[last] = value + 1
-            case str():
-                holder[last] = f"{value[:-1]}{'0' if value[-1:] == '1' else '1'}"
-            case dict():
-                holder[last] = {"x": 1}
-            case list():
-                holder[last] = [copy.deepcopy(other["rewards"] or [{}])[0]]
+        value = holder[last]
+        if isinstance(value, bool | int | float):
+            holder[last] = not value if isinstance(value, bool) else value + 1
+        elif isinstance(value, str):
+            holder[last] = f"{value[:-1]}{'0' if value[-1:] == '1' else '1'}"
+        else:
+            holder[last] = {"x": 1} if isinstance(value, dict) else [copy.deepcopy(other["rewards"] or [{}])[0]]
         yield ".".join(map(str, path)), other
 
 
@@ -108,19 +104,11 @@ def javascript(paths: list[Path], key: str) -> list[list[str]]:
     """The findings of docs/examples/verify.mjs about each file."""
     if shutil.which("node") is None and not os.environ.get(REQUIRED):
         pytest.skip("there is no node to run the verifier")
-    done = subprocess.run(
-        ["node", VERIFIER, *(["--key", key] if key else []), *paths],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    found: list[list[str]] = []
+    command = ["node", VERIFIER, *(["--key", key] if key else []), *paths]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    names, found = set(map(str, paths)), list[list[str]]()
     for line in done.stdout.splitlines():
-        if line in map(str, paths):
-            found.append([])
-        else:
-            found[-1].append(line)
+        found.append([]) if line in names else found[-1].append(line)
     assert len(found) == len(paths), done.stderr
     return found
 
@@ -188,9 +176,6 @@ def agree(one: list[str], other: list[str]) -> bool:
     """Whether both say the same. The program in JavaScript does not decide games with a drop plan."""
     if any("not decided again here" in line for line in other):
         return True
-    is_typed = any("wrong type" in line for line in [*one, *other])
-    return (
-        is_refuted(one) and is_refuted(other)
-        if "error" in (one[0][:5], other[0][:5]) and not is_typed
-        else one == other
-    )
+    if "error" in (one[0][:5], other[0][:5]) and not any("wrong type" in line for line in [*one, *other]):
+        return is_refuted(one) and is_refuted(other)
+    return one == other

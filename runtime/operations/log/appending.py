@@ -168,6 +168,7 @@ async def append_batch(
     found = await connection.fetchrow(
         *(_SQL["append_rows"], tenant_id, until, BATCH, tree.size), timeout=STATEMENT_SECONDS
     )
+    assert found is not None  # An aggregate.
     nodes = tree.add_hashes(_split(found["hashes"]))
     is_last = until == horizon and found["full_from"] is None
     until, newest = found["full_from"] or until, found["newest"]

@@ -259,9 +259,9 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED))
     text = "milestones that plays reached were granted if a unit was free"
     yield Problem(text, "granted", names(_REACHED, "withheld"))
-    for fate, told in _UNGIVEN.items():
+    for fate, why in _UNGIVEN.items():
         if found := names(_REACHED, fate):
-            yield Problem(f"milestones were granted to all who reached them: {told}", "granted", found, is_open=True)
+            yield Problem(f"milestones were granted to all who reached them: {why}", "granted", found, is_open=True)
     for board in names("SELECT id FROM boards ORDER BY id"):
         for slack in (-_UNCERTAIN_MICROSECONDS, _UNCERTAIN_MICROSECONDS):
             database.execute(_SCORES, (board, slack))

@@ -31,7 +31,8 @@ import sql
 ast: Any = typed_ast
 """Untyped, because every list in pglast's types may be None."""
 
-FILES: Final = ("claims", "codes", "commit", "fulfillment", "merging", "once", "play", "quests", "rewards", "wallet")
+_PLAYING: Final = ("claims", "codes", "commit", "fulfillment", "idempotency", "play", "rewards")
+FILES: Final = (*_PLAYING, "merging", "quests", "wallet")
 
 _TENANT: Final = re.compile(r"^(\w+\.)?tenant_id = (\$\d+|(\w+\.)?tenant_id)$")
 _PARAMETER: Final = re.compile(r"\$\d+")

@@ -12,6 +12,7 @@ from typing import Any
 
 import grimp
 
+from ops.proof.mutants import statements
 from runtime import web
 from runtime.operations import BY_NAME
 
@@ -113,3 +114,7 @@ def test_pages_link_by_the_operation_that_the_route_needs() -> None:
     routes = dict(re.findall(r'path: "([^"]+)", needs: "(\w+)"', MODULES["dashboard/pages.js"]))
     links = dict(re.findall(r'^  "(/\w+)": "(\w+)",$', MODULES["dashboard/pages/now.js"], re.MULTILINE))
     assert links and links.items() <= routes.items()
+
+
+def test_mutation_tester_finds_statements_to_mutate() -> None:
+    assert len(statements.mutants()) > 1_000

@@ -41,6 +41,14 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     (entry,) = (await desk.stack.admin("GET", "/admin/players/postal-1/entries")).data["items"]
     address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
     assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
+    await desk.page.set_viewport_size({"width": 390, "height": 800})
+    assert ((await desk.page.locator(".toast").last.bounding_box()) or {})["y"] < 400, "buttons are below"
+    await desk.press("Edit entry form", within="main")
+    options = desk.page.locator("dialog fieldset[data-path$='.options']")
+    assert await options.count() == 1, "of the choice"
+    await dialog(desk, "entry.fields[5].kind").select_option("ENTRY_FIELD_KIND_TEXT")
+    await desk.press("Save", within="dialog")  # Hidden options would be refused.
+    await desk.page.wait_for_selector("dialog", state="detached")
     desk.forgive("400")
 
 

@@ -32,7 +32,7 @@ const schemaOf = (captcha) => object({
       label: texts(say("entry.help_texts")),
       kind: { type: "string", enum: KINDS },
       required: { type: "boolean" },
-      options: { type: "array", help: say("entry.help_options"), items: object({ value: { type: "string", minLength: 1, maxLength: 200 }, label: texts() }, ["value"]) },
+      options: { type: "array", when: ["kind", "ENTRY_FIELD_KIND_CHOICE"], help: say("entry.help_options"), items: object({ value: { type: "string", minLength: 1, maxLength: 200 }, label: texts() }, ["value"]) },
     }) },
     consents: { type: "array", help: say("entry.help_consents"), items: object({
       id: { type: "string", minLength: 1, maxLength: 64, help: say("entry.help_id") },

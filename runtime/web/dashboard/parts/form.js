@@ -3,7 +3,7 @@
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (the first), default, description, minimum and maximum, minLength and maxLength. Anything else is edited as JSON.
 // A property with `const` has this value and is not shown. `titles` are the texts of an enum.
-// Extensions: `format` "unix-time" (seconds, in the form's zone), "time-zone", "lines"; `label`, the field's name; `names`, keys to offer for a map; `help`, a hint instead of the description.
+// Extensions: `when`, a sibling's name and the value at which the property is shown; `format` "unix-time" (seconds, in the form's zone), "time-zone", "lines"; `label`, the field's name; `names`, keys to offer for a map; `help`, a hint instead of the description.
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say, sentence } from "../words.js";
@@ -153,6 +153,9 @@ export function filled(schema, value, root) {
 
 /** @typedef {Pick<Part, "schema" | "value" | "path" | "name" | "entry">} Within */
 
+/** Whether a property applies with its siblings' values. @param {Schema | undefined} part @param {any} siblings */
+const met = (part, siblings) => !part?.when || siblings?.[part.when[0]] === part.when[1];
+
 /** The page's custom control of a field. @param {Within & {around: Around}} part */
 const ownOf = ({ name, path, entry, around }) => (entry ? null : around.widget(name, path));
 
@@ -164,7 +167,7 @@ const ownOf = ({ name, path, entry, around }) => (entry ? null : around.widget(n
 function within({ schema, value, path, name, around }) {
   const at = (/** @type {string} */ key) => (path ? `${path}.${key}` : key);
   if (schema.type === "object" && schema.properties) {
-    return Object.entries(schema.properties).filter(([, part]) => part.const === undefined).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
+    return Object.entries(schema.properties).filter(([, part]) => part.const === undefined && met(part, value)).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
   }
   if (schema.type === "object" && typeof schema.additionalProperties === "object") {
     return Object.entries(value ?? {}).map(([key, item]) => ({ schema: schema.additionalProperties, value: item, name: key, path: at(key), entry: true }));
@@ -209,8 +212,11 @@ function Any(part) {
 /** An object's fields. @param {Part} part */
 function Fields(part) {
   const { schema, value, path, name, around, change } = part;
-  const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)}
-    change=${(/** @type {any} */ next) => change({ ...(isObject(value) ? value : {}), [one.name]: next })} />`);
+  const put = (/** @type {string} */ key, /** @type {any} */ next) => {
+    const all = { ...(isObject(value) ? value : {}), [key]: next };
+    change(Object.fromEntries(Object.entries(all).filter(([known]) => met(schema.properties[known], all))));
+  };
+  const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)} change=${(/** @type {any} */ next) => put(one.name, next)} />`);
   // An object's description describes its type, which is no help to users.
   const all = html`<${Help} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
   return name ? html`<fieldset data-path=${path}><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;

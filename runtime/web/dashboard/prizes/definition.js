@@ -71,7 +71,7 @@ export function schemaOf(value) {
       label: { type: "string", minLength: 1, maxLength: 200 },
       kind: { type: "string", enum: KINDS },
       required: { type: "boolean" },
-      options: { type: "array", items: { type: "string" }, description: say("prizes.help_claim_options") },
+      options: { type: "array", when: ["kind", "CLAIM_FIELD_KIND_CHOICE"], items: { type: "string" }, description: say("prizes.help_claim_options") },
     }, ["key", "label", "kind"]) },
   }, ["name"]);
 }

@@ -16,6 +16,14 @@ SELECT o.score, count(*)::integer AS plays FROM (
 ) AS o
 WHERE o.game_id = $2 GROUP BY o.score
 
+-- name: caught
+-- What plays of game $2 caught among the tenant's newest $3 plays: counted items by type, with the number of plays.
+SELECT o.counted, count(*)::integer AS plays FROM (
+    SELECT game_id, outcome #>> '{decided,metadata,counted_items}' AS counted FROM plays
+    WHERE tenant_id = $1 ORDER BY played_at DESC LIMIT $3
+) AS o
+WHERE o.game_id = $2 AND o.counted IS NOT NULL GROUP BY o.counted
+
 -- name: dates
 -- When a campaign begins and ends (0: undated). Always one row, since the game refers to it.
 SELECT unix(start_date) AS start_date, unix(end_date) AS end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2

@@ -262,7 +262,7 @@ MOST: dict[str, dict[str, int]] = {
     "ListHistoryRequest": {"player_id": 128},
     "GetPlayReceiptRequest": {"player_id": 128},
     "MakeTestPlaysRequest": {"client_seed": 200, "seed": 64},
-    "ForecastGameRequest": {"currency": 100, "tiers": 2000},
+    "ForecastGameRequest": {"currency": 100, "tiers": 2000, "caught": 2000},
     "Prize": {"name": 200, "type": 100, "description": 2000, "image_url": 2048, "terms": 10000, "currency": 100},
     "PrizeRelease": {"kind": 16, "timezone": 100},
     "ClaimField": {"key": 64, "label": 200, "options": 200},

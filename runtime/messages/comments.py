@@ -430,13 +430,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "days": "The days over which the plays are spread evenly; 0: until the game ends, or one.",
         "budget": "The amount that the cost is compared with, in whole units of the currency; 0: none.",
         "currency": "The currency of the cost; empty: that of the prizes. Others cost nothing here.",
-        "tiers": "For score_to_tier: the share of plays that reach each tier, separated by commas: 0.6,0.3,0.1. Empty: as in the game's newest plays."
+        "tiers": "For score_to_tier: the share of plays that reach each tier, separated by commas: 0.6,0.3,0.1. Empty: as in the game's newest plays.",
+        "caught": "For collect_items: the share of the falling items that players catch, of each drop in order: 0.8,0.5; or one share for all. Empty: as in the game's newest plays, or all if there are too few."
     },
     "CostRange": {
         "high": "The same as `low` for a single amount."
     },
     "PrizeOutlook": {
-        "chance": "The declared probability per play.",
+        "chance": "The probability per play while all is in stock; if plays may win several units, the expected units. -1: nothing is drawn, so time and the order of the prizes decide.",
         "stock": "The units that can still be won; -1: unlimited.",
         "value": "The cost of a unit, in the currency of the forecast.",
         "units_90": "With a probability of 90 %, not more than this.",
@@ -449,14 +450,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "cost_90": "With a probability of 90 %, the cost is not above this.",
         "liability": "The largest possible cost.",
         "over_budget": "The probability that the cost exceeds the budget; -1 without a budget.",
-        "odds_factor": "The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most 1 %; 0: no odds do; -1 without a budget.",
+        "odds_factor": "The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most 1 %; 0: no odds do; -1 without a budget or odds. If plays may win several units, at most 1: the share of the units of such prizes to keep, as by lower frequencies.",
         "costs": "The distribution of the cost, in at most 60 ranges.",
         "play_costs": "The expected cost of some plays, by their number among all plays.",
         "player_costs": "The expected cost of a player's first plays, at most ten, while all is in stock.",
         "exact": "Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.",
         "error_max": "The largest error of a probability, from the computation.",
         "cost_error": "The largest error of an amount, from the computation, or its estimate with `assumptions`.",
-        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS; RUN_OUT_ESTIMATED concerns `run_out_play` alone."
+        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` alone."
     },
     "PrizeConstraints": {
         "max_per_user": "Units one player may win in total; 0: no limit.",

@@ -6,7 +6,7 @@ A rule is a pure function of these types: no clock, no I/O, no source of randomn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -33,6 +33,9 @@ class Credit:
     item: str
     quantity: int
 
+
+Odds: TypeAlias = tuple[float, Sequence[Award | Credit]]
+"""What a play wins with this probability while all is in stock. The rest up to 1 is a loss."""
 
 Worth: TypeAlias = Callable[[Award | Credit], float]
 """The value of one award or credit in some unit, such as points or turns."""
@@ -106,6 +109,9 @@ class RewardHandler(Protocol):
 
     A handler whose play may win several units of one prize, or credits, also has
     `most(config, worth: Worth) -> float`: the maximum that one play may give. See `collect_items.py`.
+
+    A handler whose plays win by odds that do not depend on the player has `odds(config) -> Iterable[Odds]`, which makes
+    forecasts possible. See `probability.py`.
     """
 
     @property

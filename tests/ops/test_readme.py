@@ -99,6 +99,7 @@ def test_plugin_of_the_page_is_a_reward_handler(tmp_path: Path) -> None:
         "    return Attempt(rules.config, GameRule(), Words(seed), {}, (), lambda prize_id, quantity: True)\n"
         "won = [rules.reward_handler.decide(attempt(bytes([n] * 32))).awards for n in range(100)]\n"
         "assert {len(awards) for awards in won} == {0, 1} and {a.quantity for awards in won for a in awards} == {2}\n"
+        "assert rules.reward_handler.odds(rules.config) == [(0.5, [Award('prize_1', 2)])]\n"
         "print('ok')"
     )
     assert run([sys.executable, "-c", program], tmp_path).stdout == "ok\n"

@@ -256,6 +256,7 @@ async def forecast(
     days: int = 0,
     budget: int = 0,
     tiers: str = "",
+    caught: str = "",
     connection: Connection = DEFAULTS,
 ) -> None:
     """Forecast what a game will cost, and which prizes run out.
@@ -275,6 +276,9 @@ async def forecast(
     tiers
         For score_to_tier: the share of plays that reach each tier, such as 0.6,0.3,0.1. By default as in the
         newest plays.
+    caught
+        For collect_items: the share of the falling items that players catch, such as 0.7, or of each drop: 0.9,0.5. By
+        default as in the newest plays, or all.
     """
     query: dict[str, Any] = {
         "plays": plays,
@@ -282,6 +286,7 @@ async def forecast(
         "days": days,
         "budget": budget,
         "tiers": tiers,
+        "caught": caught,
     }
     async with connected(connection) as edge:
         done = await edge.get(f"/games/{game}/forecast", **{name: value for name, value in query.items() if value})
@@ -301,7 +306,9 @@ async def forecast(
         within = "" if prize.chance_within_budget < 0 else f"{prize.chance_within_budget:.4%}"
         stock = "unlimited" if prize.stock < 0 else f"{prize.stock:,}"
         at = f"{prize.run_out_play:,.0f}" if prize.run_out_play else ""
-        figures = (f"{prize.chance:.4%}", stock, f"{prize.units_mean:,.1f}", f"{prize.units_99:,}")
+        # Above 1: units per play. Below 0: nothing is drawn.
+        chance = "" if prize.chance < 0 else f"{prize.chance:,.4f}" if prize.chance > 1 else f"{prize.chance:.4%}"
+        figures = (chance, stock, f"{prize.units_mean:,.1f}", f"{prize.units_99:,}")
         shown.add_row(prize.prize_id, prize.name, *figures, f"{prize.run_out:.2%}", at, within)
     console.print(shown)
     if found.assumptions:

@@ -130,9 +130,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session has expired; start a new one"),
     "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session has already been played"),
     "GAME_CHANGED": Refusal(_NOT_NOW, "the game's terms changed after the session started; start a new one"),
-    "NO_ODDS": Refusal(
-        _NOT_NOW, "only games whose plays draw by odds (`probability`, `score_to_tier`) have a forecast"
-    ),
+    "NO_ODDS": Refusal(_NOT_NOW, "nothing says yet what a play of this game wins, which a forecast needs"),
     "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not in the session's drop plan, or has not fallen yet"),
     "IMPLAUSIBLE_SCORE": Refusal(
         _BAD, "the score exceeds the game's limits, or its duration exceeds the time since the start"

@@ -63,7 +63,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "CAPTCHA_REQUIRED": "Solve `captcha` and send the entry again with the solution as `captcha`.",
     "ASSETS_UNAVAILABLE": "Retry. If it persists: check ASSETS_URL and its keys. The reason is in Core's log.",
     "CAPTCHA_UNAVAILABLE": "Retry. If it persists: check CAPTCHA_VERIFY_URL and CAPTCHA_SECRET.",
-    "NO_ODDS": "For `score_to_tier`, set `tiers`. For others, see test plays (POST /games/{id}/test-plays).",
+    "NO_ODDS": "For `score_to_tier`, set `tiers`. For a plugin, add `odds` to it (docs/how-to/plugins.md).",
     "NOT_IN_PLAN": "Send ids from the `drop_plan` of this session's start.",
     "IMPLAUSIBLE_SCORE": "Send the actual score and duration. Staff: check `max_score` and `max_score_per_second`.",
     "PLAYER_MERGED": "Discard the guest's token and use the player's. The edges answer so for about a second after the "

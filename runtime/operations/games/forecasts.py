@@ -27,7 +27,7 @@ from runtime.actors.game.state import PrizeTerms as StoredPrize
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import Checks
-from runtime.operations.games.chances import chances_of
+from runtime.operations.games.chances import wins_of
 from runtime.rules.forecast import Answer, GameTerms, Task
 from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
 from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
@@ -48,7 +48,7 @@ SECONDS_MAX: Final = 30.0
 RUNNING_MAX: Final = 2
 """The forecasts that this process computes at a time, each of another tenant; further ones are OVERLOADED."""
 _DAY_SECONDS: Final = 86_400
-_RELEASE_STEPS: Final = 500
+_RELEASE_STEPS: Final = 1_000
 _ROOT: Final = Path(__file__).parents[3]
 _running: Final[set[str]] = set()
 """The tenants whose forecast is being computed."""
@@ -59,7 +59,7 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
 
     The distribution is computed, not sampled: from the odds, the stock that is left, caps, releases and
     `on_unavailable`.
-    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if plays do not draw by odds (`chances_of`); INVALID_ARGUMENT on
+    NOT_FOUND UNKNOWN_GAME; FAILED_PRECONDITION NO_ODDS if nothing says what plays win (`wins_of`); INVALID_ARGUMENT on
     `plays` if it takes more than 10 seconds of CPU time or 1 GiB of memory; UNAVAILABLE OVERLOADED while another one of
     the tenant runs.
     """
@@ -72,21 +72,25 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
     checks.raise_found()
     definition = game["definition"]
     rules, rule = read_rules(definition)
-    chances, assumptions = await chances_of(engine, request, definition, rules.config)
+    wins = await wins_of(engine, request, definition, rules)
+    chances = wins.chances
     if rule.on_unavailable == "fallback" and rule.fallback_prize_id:
-        chances.setdefault(rule.fallback_prize_id, 0.0)
+        chances.setdefault(rule.fallback_prize_id, float(wins.in_order))
     if len(chances) > PRIZES_MAX:
         raise invalid("id", f"a forecast covers at most {PRIZES_MAX} prizes")
-    setting = await _Setting.of(engine, request, game, list(chances))
-    setting.assumptions += assumptions
+    setting = await _Setting.of(engine, request, game, [one for one in chances if one not in wins.items])
+    setting.assumptions += wins.assumptions
     ids = list(chances)
     terms = GameTerms(
-        tuple(setting.prize(prize_id, chances[prize_id]) for prize_id in ids),
+        tuple(PrizeTerms(one, chances[one]) if one in wins.items else setting.prize(one, chances[one]) for one in ids),
         setting.plays,
         rule.on_unavailable,
         ids.index(rule.fallback_prize_id) if rule.fallback_prize_id in ids else None,
         setting.per_player,
         setting.days,
+        wins.in_order,
+        wins.wins,
+        wins.falls,
     )
     done = await computed(tenant_of(request), Task(terms, float(request.budget) or None))
     return m.ForecastReply(forecast=_shown(game, request, setting, terms, done))
@@ -147,11 +151,20 @@ class _Setting:
             terms = {**terms, "kind": EVEN}
             self.assumptions.append(SEALED_AS_EVEN)
         planned = schedule(terms, b"")
-        freed: list[tuple[int, int]] = []
-        steps = min(self.plays, _RELEASE_STEPS)
-        for play in sorted({(self.plays - 1) * k // max(1, steps - 1) for k in range(steps)}):
+
+        def units_at(play: int) -> int:
             at = self.begins + (play + 0.5) / self.plays * (self.ends - self.begins)
-            units = max(0, remaining - planned.held_back(at))
+            return max(0, remaining - planned.held_back(at))
+
+        # Halves the spans in which units become free, until the plays at which they do are known closely enough.
+        known = {play: units_at(play) for play in {0, self.plays - 1}}
+        spans = [(0, self.plays - 1)]
+        while spans and len(known) < _RELEASE_STEPS:
+            split = [(a, (a + b) // 2, b) for a, b in spans if b - a > 1 and known[a] != known[b]]
+            known.update((middle, units_at(middle)) for _, middle, _ in split)
+            spans = [span for a, middle, b in split for span in ((a, middle), (middle, b))]
+        freed: list[tuple[int, int]] = []
+        for play, units in sorted(known.items()):
             if not freed or freed[-1][1] != units:
                 freed.append((play, units))
         return tuple(freed)
@@ -224,7 +237,7 @@ def _shown(
             m.PrizeOutlook(
                 prize_id=prize.id,
                 name=setting.stored[prize.id].name if prize.id in setting.stored else prize.id,
-                chance=prize.chance,
+                chance=-1.0 if terms.in_order else prize.chance,
                 stock=-1 if prize.stock is None else prize.stock,
                 value=prize.value,
                 units_mean=outlook.mean,

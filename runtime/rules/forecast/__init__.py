@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from runtime.rules.forecast import chain, large
+from runtime.rules.forecast import chain, ordered, several
 from runtime.rules.forecast.caps import liability_of
+from runtime.rules.forecast.plays import listed
 from runtime.rules.forecast.terms import Forecast, GameTerms
 from runtime.rules.forecast.within import factor_within
 
@@ -34,15 +35,19 @@ class Answer:
 
 def answer(task: Task) -> Answer:
     """The forecast, with the factor for its budget."""
-    return Answer(forecast(task.game), None if task.budget is None else factor_within(task.game, task.budget))
+    found, game = forecast(task.game), listed(task.game)
+    return Answer(found, None if task.budget is None or game.in_order else factor_within(game, task.budget))
 
 
 def forecast(game: GameTerms) -> Forecast:
     """The forecast of a game with at least one play."""
     shown = tuple(sorted({1 + (game.plays - 1) * i // (SHOWN_PLAYS - 1) for i in range(SHOWN_PLAYS)}))
+    if game.in_order:
+        return ordered.forecast(game, liability_of(game), shown)
+    game = listed(game)
     if chain.is_small(game):
         return chain.forecast(game, liability_of(game), shown)
-    found = large.forecast(game, liability_of(game), shown)
+    found = several.forecast(game, liability_of(game), shown)
     found.costs = found.costs.within(found.liability)
     return found
 

@@ -6,16 +6,20 @@ from dataclasses import replace
 from math import fsum
 
 from runtime.rules.forecast.counts import binomial
+from runtime.rules.forecast.fourier import totals
+from runtime.rules.forecast.plays import clipped, thinned, units_of
 from runtime.rules.forecast.terms import CAPS_AS_ODDS, RELEASE_AT_END, GameTerms
 
 
 def without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
     """The game with caps expressed as odds and stock, and releases as stock; and what that assumes."""
+    if game.wins_several:
+        return _without_caps(game)
     assumptions: set[str] = set()
     prizes, refused = [], []
-    for prize in game.prizes:
+    for i, prize in enumerate(game.prizes):
         stock, accepted = prize.stock, 1.0
-        if 0 < prize.per_player < game.per_player:
+        if game.is_capped(i):
             accepted *= _accepted(game.per_player, prize.chance, prize.per_player)
             stock = _least(stock, prize.per_player * players_of(game))
         if prize.per_day:
@@ -37,6 +41,47 @@ def without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
     return replace(game, prizes=tuple(prizes)), sorted(assumptions)
 
 
+def _without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
+    """The same for plays that may win several units: refused units are not wanted, or fallback units instead."""
+    assumptions: set[str] = set()
+    shares: dict[int, float] = {}
+    most: dict[int, int] = {}
+    prizes = []
+    for i, prize in enumerate(game.prizes):
+        units, stock = units_of(game, i), prize.stock
+        accepted, mean = 1.0, fsum(count * chance for count, chance in units.items())
+        if game.is_capped(i):
+            stock = _least(stock, prize.per_player * players_of(game))
+            kinds = [] if game.falls is None else [kind for kind in game.falls.kinds if kind[0] == i]
+            if max(1, game.per_player) == 1 and len(kinds) < 2 and game.on_unavailable != "fallback":
+                most[i] = prize.per_player
+                mean = fsum(min(count, prize.per_player) * chance for count, chance in units.items())
+            elif mean:
+                accepted *= _kept(units, game.per_player, prize.per_player)
+        if prize.per_day and mean:
+            accepted *= _kept(units, -(-game.plays // game.days), prize.per_day, accepted)
+            stock = _least(stock, prize.per_day * game.days)
+        if prize.freed:
+            assumptions.add(RELEASE_AT_END)
+            stock = _least(stock, prize.freed[-1][1])
+        if accepted < 1.0 - 1e-9:
+            shares[i] = accepted
+        prizes.append(replace(prize, chance=mean * accepted, stock=stock, per_player=0, per_day=0, freed=()))
+    if shares:
+        assumptions.add(CAPS_AS_ODDS)
+    game = replace(clipped(game, most) if most else game, prizes=tuple(prizes))
+    into = game.fallback if game.on_unavailable == "fallback" else None
+    shares = {i: share for i, share in shares.items() if i != into}
+    return (thinned(game, shares, into) if shares else game), sorted(assumptions)
+
+
+def _kept(units: dict[int, float], plays: int, cap: int, accepted: float = 1.0) -> float:
+    """The share of the units that so many plays want that a cap accepts."""
+    total = totals(units, max(1, plays))
+    mean = fsum(amount * chance for amount, chance in zip(total.amounts, total.chances, strict=True)) * accepted
+    return 1.0 - total.beyond(cap / accepted) * accepted / mean if mean else 1.0
+
+
 def players_of(game: GameTerms) -> int:
     """How many players play."""
     return -(-game.plays // max(1, game.per_player))
@@ -44,12 +89,13 @@ def players_of(game: GameTerms) -> int:
 
 def liability_of(game: GameTerms) -> float:
     """The largest possible cost: every play wins the most valuable prize that is left."""
-    left, cost = game.plays, 0.0
+    left, cost = game.plays * game.units_max, 0.0
     for i in sorted(range(len(game.prizes)), key=lambda i: -game.prizes[i].value):
         prize = game.prizes[i]
         if not prize.chance and not (i == game.fallback and game.on_unavailable == "fallback"):
             continue
-        most = left if prize.stock is None else min(left, prize.stock)
+        largest = game.units_max if i == game.fallback else game.largest(i)
+        most = min(left, game.plays * largest) if prize.stock is None else min(left, prize.stock, game.plays * largest)
         most = min(most, prize.freed[-1][1]) if prize.freed else most
         most = min(most, prize.per_day * game.days) if prize.per_day else most
         most = min(most, prize.per_player * players_of(game)) if prize.per_player else most

@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import fsum, prod
 from typing import Final, TypeAlias
 
+from runtime.rules.forecast.plays import won
 from runtime.rules.forecast.terms import (
     PLAYERS_IN_TURN,
     QUANTILES,
@@ -15,6 +16,7 @@ from runtime.rules.forecast.terms import (
     Forecast,
     GameTerms,
     PrizeForecast,
+    Wanted,
 )
 
 WORK_MAX: Final = 1_000_000
@@ -26,12 +28,15 @@ State: TypeAlias = tuple[int, ...]
 
 def is_small(game: GameTerms, work_max: int = WORK_MAX) -> bool:
     """Whether the states are few enough."""
-    most = [game.plays if prize.stock is None else min(prize.stock, game.plays) for prize in game.prizes]
+    if game.falls is not None or game.in_order:
+        return False
+    wanted = game.plays * game.units_max
+    most = [wanted if prize.stock is None else min(prize.stock, wanted) for prize in game.prizes]
     states = prod(units + 1 for units in most if units)
-    for prize in game.prizes:
-        states *= (min(prize.per_day, game.plays) or 0) + 1
-        states *= prize.per_player + 1 if 0 < prize.per_player < game.per_player else 1
-    return states * game.plays * (1 + len(game.prizes)) <= work_max
+    for i, prize in enumerate(game.prizes):
+        states *= (min(prize.per_day, game.plays * game.units_max) or 0) + 1
+        states *= prize.per_player + 1 if game.is_capped(i) else 1
+    return states * game.plays * (1 + max(len(game.prizes), len(game.wins))) <= work_max
 
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
@@ -45,7 +50,7 @@ class _Chain:
         self._prizes = range(len(game.prizes))
         count = len(game.prizes)
         self._day_at = {i: 0 for i in self._prizes if game.prizes[i].per_day}
-        self._player_at = {i: 0 for i in self._prizes if 0 < game.prizes[i].per_player < game.per_player}
+        self._player_at = {i: 0 for i in self._prizes if game.is_capped(i)}
         for place, i in enumerate(self._day_at):
             self._day_at[i] = count + place
         for place, i in enumerate(self._player_at):
@@ -64,16 +69,14 @@ class _Chain:
             following: defaultdict[State, float] = defaultdict(float)
             cost = 0.0
             for state, weight in self._begun(play, states).items():
-                for won, chance in self._outcomes(self._available(state, free)):
-                    if won is None:
-                        following[state] += weight * chance
-                        continue
-                    after = self._taken(state, won)
+                for taken, chance in self._outcomes(self._left(state, free)):
+                    after = self._taken(state, taken)
                     following[after] += weight * chance
-                    cost += weight * chance * values[won]
-                    if after[won] == game.prizes[won].stock:
-                        gone[won] += weight * chance
-                        gone_at[won] += weight * chance * (play + 1)
+                    for i, count in taken:
+                        cost += weight * chance * count * values[i]
+                        if after[i] == game.prizes[i].stock:
+                            gone[i] += weight * chance
+                            gone_at[i] += weight * chance * (play + 1)
             if play + 1 in shown:
                 cost_of[play + 1] = cost
             if play < len(costs_by_player):
@@ -119,26 +122,39 @@ class _Chain:
             free.append(prize.stock if not freed else freed[-1] if prize.stock is None else min(freed[-1], prize.stock))
         return free
 
-    def _available(self, state: State, free: list[int | None]) -> tuple[bool, ...]:
-        game = self._game
-        answers = []
+    def _left(self, state: State, free: list[int | None]) -> tuple[int, ...]:
+        """The units of each prize that the next play may take, up to the most that a play can win."""
+        game, left = self._game, []
         for i in self._prizes:
-            most, prize = free[i], game.prizes[i]
-            answer = most is None or state[i] < most
+            free_units, prize, most = free[i], game.prizes[i], game.units_max
+            most = most if free_units is None else min(most, free_units - state[i])
             if i in self._day_at:
-                answer = answer and state[self._day_at[i]] < prize.per_day
+                most = min(most, prize.per_day - state[self._day_at[i]])
             if i in self._player_at:
-                answer = answer and state[self._player_at[i]] < prize.per_player
-            answers.append(answer)
-        return tuple(answers)
+                most = min(most, prize.per_player - state[self._player_at[i]])
+            left.append(max(0, most))
+        return tuple(left)
 
-    def _taken(self, state: State, won: int) -> State:
-        places = {won, self._day_at.get(won, won), self._player_at.get(won, won)}
-        return tuple(units + 1 if at in places else units for at, units in enumerate(state))
+    def _taken(self, state: State, taken: Wanted) -> State:
+        if not taken:
+            return state
+        after = [*state]
+        for i, units in taken:
+            for at in {i, self._day_at.get(i, i), self._player_at.get(i, i)}:
+                after[at] += units
+        return tuple(after)
 
-    def _decided(self, available: tuple[bool, ...]) -> tuple[tuple[int | None, float], ...]:
-        """What a play wins, by the rule of chances.py."""
-        return decided(self._game, available)
+    def _decided(self, left: tuple[int, ...]) -> tuple[tuple[Wanted, float], ...]:
+        """What a play wins."""
+        game = self._game
+        if not game.wins:
+            found = decided(game, tuple(units > 0 for units in left))
+            return tuple((() if i is None else ((i, 1),), chance) for i, chance in found)
+        chances: defaultdict[Wanted, float] = defaultdict(float)
+        for chance, wanted in game.wins:
+            chances[won(game, wanted, left)] += chance
+        chances[()] += max(0.0, 1.0 - fsum(chances.values()))
+        return tuple((taken, chance) for taken, chance in chances.items() if chance > 1e-15)
 
 
 def decided(game: GameTerms, available: tuple[bool, ...]) -> tuple[tuple[int | None, float], ...]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast.counts import Counts, poisson
-from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, finished, layout_of, points_for, progression
+from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, costs_of, finished, layout_of, points_for, progression
+from runtime.rules.forecast.terms import Costs
 
 TAIL: Final = -math.log(1e-10)
 """-log of the probability that a grid leaves out, and of the terms that an integral leaves out."""
@@ -45,7 +46,7 @@ class Bent(NamedTuple):
     limit: int
     after: float = 0.0
 
-    def at(self, count: int) -> float:
+    def at(self, count: float) -> float:
         return self.value * min(count, self.limit) + self.after * max(0, count - self.limit)
 
 
@@ -135,11 +136,19 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
                     continue
                 if total.aside is not None:
                     product *= _aside_weight(total.aside, turn, sign * node.aside + turn * turning, window)
-                for spectrum in spectra:
-                    product *= spectrum[j] if sign > 0 else spectrum[-j].conjugate()
+                for one in spectra:
+                    product *= one[j] if sign > 0 else one[-j].conjugate()
                 found[j] += product
     whole = found[0].real
     return finished(layout, [_bounded(one / whole) for one in found], independent=independent)
+
+
+def totals(units: Mapping[int, float], plays: int, points_max: int = 1024) -> Costs:
+    """The distribution of the units of all plays. units: that of a play."""
+    steady = tuple(Steady(chance, float(count)) for count, chance in units.items())
+    grid = distribution(Sum(plays, steady), points_max=points_max)
+    assert grid is not None, "only a count aside may take too long"
+    return costs_of(grid)
 
 
 def _exp(log: complex) -> complex:

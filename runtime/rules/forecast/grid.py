@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from runtime.rules.forecast.terms import Costs
+
 ERROR: Final = 1e-8
 """The error of a probability, from all that is cut off."""
 POINTS_MAX: Final = 4096
@@ -85,6 +87,14 @@ def finished(layout: Layout, found: list[complex], *, independent: bool = False)
     chances = [max(0.0, one.real) for one in transformed(spectrum)]
     whole = math.fsum(chances)
     return Grid(layout.first, layout.step, [chance / whole for chance in chances], layout.exact, blur, independent)
+
+
+def costs_of(grid: Grid) -> Costs:
+    """The amounts of a grid, without those at its ends that do not occur."""
+    kept = [m for m, chance in enumerate(grid.chances) if chance > 1e-13]
+    places = range(kept[0], kept[-1] + 1)
+    amounts = [round(grid.first + m * grid.step, 6) for m in places]
+    return Costs(amounts, [grid.chances[m] for m in places], 0.0 if grid.exact else grid.step)
 
 
 def progression(layout: Layout, value: float, first: int, weights: Sequence[complex]) -> list[complex]:

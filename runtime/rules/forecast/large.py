@@ -15,7 +15,7 @@ from runtime.rules.forecast import redraw
 from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, poisson
 from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
-from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid
+from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     INDEPENDENT_PRIZES,
@@ -94,14 +94,6 @@ def solve(game: GameTerms, points_max: int = POINTS_MAX) -> Solved:
     if game.on_unavailable == "fallback" and game.fallback is not None:
         return _solve_fallback(game, game.fallback, draws, given, points_max)
     return Solved(_certain(distribution(_sum(game, draws, values, 0.0), points_max=points_max)), given)
-
-
-def costs_of(grid: Grid) -> Costs:
-    """The amounts of a grid, without those at its ends that do not occur."""
-    kept = [m for m, chance in enumerate(grid.chances) if chance > 1e-13]
-    places = range(kept[0], kept[-1] + 1)
-    amounts = [round(grid.first + m * grid.step, 6) for m in places]
-    return Costs(amounts, [grid.chances[m] for m in places], 0.0 if grid.exact else grid.step)
 
 
 def _certain(grid: Grid | None) -> Grid:
@@ -361,7 +353,7 @@ def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:
     """
     plays, chance = game.plays, game.prizes[i].chance
     if game.on_unavailable == "fallback" and i == game.fallback:
-        return _first_play(plays, lambda play: _demand(game, play, i) >= stock)
+        return first_play(plays, lambda play: _demand(game, play, i) >= stock)
     if game.on_unavailable == "redraw" and run_out > 0.5:
         return min(float(plays), _fluid_play(game, stock / chance))
     # The play of the s-th draw has a negative binomial distribution: E[T; T <= n] = s / p P(T' <= n + 1), where T' is
@@ -372,7 +364,7 @@ def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:
     return stock / chance * binomial(plays + 1, chance).at_least(stock + 1) / reached
 
 
-def _first_play(plays: int, reached: Callable[[int], bool]) -> float:
+def first_play(plays: int, reached: Callable[[int], bool]) -> float:
     """The first play by which it is reached, or the last play."""
     low, high = 0, plays
     while high - low > 1:

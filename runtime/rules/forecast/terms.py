@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from runtime.rules.base import OnUnavailable
 
@@ -28,6 +28,12 @@ SEALED_AS_EVEN: Final = "SEALED_AS_EVEN"
 """Units of a SEALED release count as free at even distances: their times are secret."""
 WITHOUT_MILESTONES: Final = "WITHOUT_MILESTONES"
 """Prizes of milestones are not counted: they depend on how the plays are spread over players."""
+UNCORRELATED_STOCKS: Final = "UNCORRELATED_STOCKS"
+"""If plays win several units, stocks that may or may not run out depend on the rest of the cost by their correlation
+only, and not on each other.
+"""
+PLAYS_EVEN: Final = "PLAYS_EVEN"
+"""Plays come at equal distances. If a release frees units about as fast as plays come, real plays win fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +54,30 @@ class PrizeTerms:
     freed: tuple[tuple[int, int], ...] = ()
 
 
+Wanted: TypeAlias = tuple[tuple[int, int], ...]
+"""What a play wants: (index of a prize, units), each prize once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Falls:
+    """A play in which items fall. kinds: (index of the prize that a caught item wins, chance that an item is of the
+    kind and caught, the most items of the kind that count in a play).
+    """
+
+    items: int
+    kinds: tuple[tuple[int, float, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class GameTerms:
     """A game of a forecast. fallback: the index of the fallback prize, which may have no chance of its own.
 
     plays: of all players. per_player: the plays of each player; 0: each play is another player's. days: over which the
     plays are spread evenly.
+
+    A play draws one prize by the chances of the prizes, unless one of these is set. in_order: it wins the first prize
+    that is available. wins, falls: it may win several units: (chance, what it wants), or by what falls. A prize's
+    `chance` is then the expected units per play.
     """
 
     prizes: tuple[PrizeTerms, ...]
@@ -62,6 +86,33 @@ class GameTerms:
     fallback: int | None = None
     per_player: int = 0
     days: int = 1
+    in_order: bool = False
+    wins: tuple[tuple[float, Wanted], ...] = ()
+    falls: Falls | None = None
+
+    @property
+    def wins_several(self) -> bool:
+        return bool(self.wins or self.falls)
+
+    def largest(self, prize: int) -> int:
+        """The most units of a prize in a play, without those that stand in for others."""
+        if self.falls is not None:
+            return min(self.falls.items, sum(most for at, _, most in self.falls.kinds if at == prize))
+        return max((units for _, wanted in self.wins for at, units in wanted if at == prize), default=0) or (
+            0 if self.wins else 1
+        )
+
+    @property
+    def units_max(self) -> int:
+        """The most units of all prizes in a play."""
+        if self.falls is not None:
+            return min(self.falls.items, sum(most for _, _, most in self.falls.kinds))
+        return max((sum(units for _, units in wanted) for _, wanted in self.wins), default=1)
+
+    def is_capped(self, prize: int) -> bool:
+        """Whether the plays of a player may reach the cap of a prize."""
+        most = self.largest(prize) if prize != self.fallback else max(1, self.units_max)
+        return 0 < self.prizes[prize].per_player < most * max(1, self.per_player)
 
 
 @dataclass(slots=True)

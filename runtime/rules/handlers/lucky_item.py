@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Credit, Outcome, Worth
+from runtime.rules.base import Attempt, Credit, Odds, Outcome, Worth
 from runtime.rules.chances import Trail
 from runtime.rules.draw import pick_certain, running_sums, scaled
 from runtime.rules.payloads import NoPayload
@@ -65,6 +65,11 @@ def currencies(config: Config) -> Iterable[str]:
 def most(config: Config, worth: Worth) -> float:
     """The maximum that one play gives: the most valuable item that can be drawn."""
     return max(worth(Credit(item.item, item.quantity)) for item in config.items if item.weight)
+
+
+def odds(config: Config) -> Iterable[Odds]:
+    shares = scaled([item.weight for item in config.items])
+    return ((share, [Credit(one.item, one.quantity)]) for share, one in zip(shares, config.items, strict=True))
 
 
 def decide(attempt: Attempt) -> Outcome:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from runtime.rules.base import Attempt, Award, Outcome
+from runtime.rules.base import Attempt, Award, Odds, Outcome
 from runtime.rules.chances import Chances, PrizeChance, Trail, draw_prize, sum_violations
 from runtime.rules.payloads import NoPayload
 from runtime.rules.reading import Part, Violation, read
@@ -39,6 +39,10 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
 
 def currencies(config: Config) -> Iterable[str]:
     return ()
+
+
+def odds(config: Config) -> Iterable[Odds]:
+    return ((prize.probability, [Award(prize.prize_id, 1)]) for prize in config.prizes)
 
 
 def decide(attempt: Attempt) -> Outcome:

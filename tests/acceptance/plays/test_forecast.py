@@ -2,18 +2,20 @@
 
 import asyncio
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from runtime.errors import Fault
 from runtime.operations.games import chances
 from runtime.operations.games.forecasts import computed
+from runtime.rules import Award, Credit
 from runtime.rules.forecast import GameTerms, Task
 from runtime.rules.forecast.terms import PrizeTerms
+from runtime.rules.handlers import lucky_item
 from tests.support.operator import Operator
-from tests.support.stack import fields_of
-from tests.support.world import EGGS, WHEEL, World
+from tests.support.stack import Answer, fields_of
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 
 async def test_forecast_uses_odds_stock_codes_and_values(world: World) -> None:
@@ -47,9 +49,6 @@ async def test_forecast_names_what_it_leaves_out(world: World) -> None:
 
 
 async def test_forecast_uses_shares_of_tiers_and_refuses_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = [{"item": "star", "weight": 1, "quantity": 1, "slot_index": 0}]
-    game_id = await world.game({**WHEEL, "reward_handler": "lucky_item"}, {"items": items})
-    assert (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast")).reason == "NO_ODDS"
     mug = await world.prize(value=10.0)
     tiers = [{"min": low, "max": low + 9, "prize_group": group} for low, group in ((0, "a"), (10, "b"))]
     groups = {one: [{"prize_id": mug, "probability": chance}] for one, chance in (("a", 0.1), ("b", 0.5))}
@@ -70,6 +69,36 @@ async def test_forecast_uses_shares_of_tiers_and_refuses_others(world: World, mo
     assert fields_of(answer) == ["currency"]
     found = (await world.stack.admin("GET", f"/admin/games/{several}/forecast", currency="USD")).data
     assert sorted(prize["value"] for prize in found["prizes"]) == [0, 1]
+
+
+async def test_forecast_of_each_handler_says_what_its_plays_win(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def of(game_id: str, **query: Any) -> Answer:
+        return await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", **query)
+
+    bike, mug = await world.prize(total=2, value=100.0), await world.prize(value=10.0)
+    coins = await world.game(COLLECTION, COINS)
+    found = (await of(coins, plays=50)).data
+    assert found["exact"] and (found["mean"], found["prizes"][0]["units_mean"]) == (0, pytest.approx(100))
+    drop = {"frequency": 1, "max_catchable": 2}
+    drops = [{"type": "mug", "prize_id": mug, **drop}, {"type": "leaf", **drop}]
+    gifts = await world.game(GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1})
+    for caught, units, assumption in (("", 1.0, "ALL_CAUGHT"), ("0.5,1", 0.5, "CATCHES_DECLARED")):
+        found = (await of(gifts, plays=5_000, caught=caught, budget=20_000)).data
+        assert found["mean"] == pytest.approx(50_000 * units) and found["assumptions"] == [assumption]
+        assert found["odds_factor"] == pytest.approx(0.4 / units, rel=0.05)
+    assert fields_of(await of(gifts, caught="2")) == fields_of(await of(coins, caught="1")) == ["caught"]
+    monkeypatch.setattr(chances, "OBSERVED_MIN", 1)
+    await world.round(gifts, payload={"caught_items": []})
+    assert (found := (await of(gifts)).data)["mean"] == 0 and found["assumptions"] == ["CATCHES_OBSERVED"]
+    prizes = {"prizes": [{"prize_id": bike}, {"prize_id": mug}]}
+    found = (await of(await world.game({**WHEEL, "reward_handler": "moments"}, prizes), plays=10, budget=5)).data
+    assert (found["mean"], found["odds_factor"], found["prizes"][1]["chance"]) == (2 * 100 + 8 * 10, -1, -1)
+    monkeypatch.delattr(lucky_item, "odds")
+    assert (await of(coins)).reason == "NO_ODDS", "a plugin that declares none"
+    wins = chances.by_odds("dice", [(0.5, [Award(mug, 2), Credit("coin", 1)])], built_in=False)
+    assert wins.chances == {mug: 1.0, "coin": 0.5} and wins.assumptions == ["PLUGIN_ODDS"]
+    with pytest.raises(Fault, match="dice"):
+        chances.by_odds("dice", [(0.7, [Award(mug, 1)]), (0.7, [])], built_in=False)
 
 
 async def test_forecast_command_prints_costs_and_odds_within_the_budget(world: World, tmp_path: Path) -> None:

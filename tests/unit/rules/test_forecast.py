@@ -1,8 +1,10 @@
 """Odds as declared, and as drawn; forecasts against every sequence of a small game, and the states of larger ones."""
 
+import functools
+import itertools
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -10,11 +12,11 @@ from typing import Any
 import pytest
 
 from runtime.operations.reporting.odds_test import ALPHA, expected_range, log_ratio
-from runtime.rules import Outcome
+from runtime.rules import Drop, Outcome
 from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
-from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of
-from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, PrizeTerms
+from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
+from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.handlers import lucky_item, score_to_tier
 
@@ -39,37 +41,56 @@ CAPPED = (
     *(PrizeTerms("car", 0.1, 3, 100.0, per_day=1), PrizeTerms("bike", 0.2, 3, 10.0, per_player=1)),
     PrizeTerms("sweet", 0.3, 3, 1.0, freed=((0, 0), (2, 1), (4, 3))),
 )
-CAPPED_GAMES = {
-    policy: GameTerms(CAPPED, 6, policy, 2 if policy == "fallback" else None, per_player=2, days=2)
+POLICIES: dict[str, Any] = {
+    policy: {"on_unavailable": policy, "fallback": 2 if policy == "fallback" else None, "per_player": 2, "days": 2}
     for policy in ("lose", "fallback", "redraw")
 }
+FALLS = Falls(3, ((0, 0.3, 2), (1, 0.25, 1), (0, 0.2, 1)))
+CAPPED_GAMES = {f"{policy} capped": GameTerms(CAPPED, 6, **rule) for policy, rule in POLICIES.items()}
+CAPPED_GAMES |= {f"{policy} caught": GameTerms(CAPPED, 6, **rule, falls=FALLS) for policy, rule in POLICIES.items()}
+CAPPED_GAMES["in order"] = GameTerms(CAPPED, 60, per_player=3, days=4, in_order=True)
 
 
-def decide(play: Play, game: GameTerms, available: tuple[bool, ...]) -> list[tuple[int | None, float]]:
+def decide(play: Play, game: GameTerms, left: list[int]) -> dict[tuple[tuple[int, int], ...], float]:
     """What a play wins, by the real rule, with the probability of each result."""
     names = [prize.id for prize in game.prizes]
     options: dict[str, Any] = {
-        "config": {"prizes": [{"prize_id": p.id, "probability": p.chance} for p in game.prizes if p.chance]},
-        "stock": dict(zip(names, map(int, available), strict=True)),
+        "stock": dict(zip(names, left, strict=True)),
         "on_unavailable": game.on_unavailable,
         "fallback_prize_id": "" if game.fallback is None else names[game.fallback],
     }
-    won: Counter[int | None] = Counter()
-    for first in FIRST_WORDS:
-        outcome = play("probability", words=(first, 0.5), **options)
-        outcomes = [outcome]
-        if ["word", 1, 0.5] in outcome.path:
-            outcomes = [play("probability", words=(first, second), **options) for second in SECOND_WORDS]
-        for outcome in outcomes:
-            at = names.index(outcome.awards[0].prize_id) if outcome.awards else None
-            won[at] += 60 // len(outcomes)
-    return [(at, count / 600) for at, count in won.items()]
+    outcomes: list[tuple[float, Outcome]] = []
+    if game.in_order:
+        outcomes = [(1.0, play("moments", {"prizes": [{"prize_id": name} for name in names]}, **options))]
+    elif game.falls:
+        kinds = (*game.falls.kinds, (-1, 1 - sum(chance for _, chance, _ in game.falls.kinds), 9))
+        of = {str(k): ([*names, ""][i], most) for k, (i, _, most) in enumerate(kinds)}
+        drops = [
+            {"type": k, "prize_id": prize, "frequency": 1, "max_catchable": most} for k, (prize, most) in of.items()
+        ]
+        options["config"] = {"drops": drops, "total_items": game.falls.items, "interval_ms": 1}
+        options["payload"] = {"caught_items": [str(n) for n in range(game.falls.items)]}
+        for fallen in itertools.product(range(len(kinds)), repeat=game.falls.items):
+            plan = tuple(Drop(str(n), str(k), n) for n, k in enumerate(fallen))
+            outcomes.append((math.prod(kinds[k][1] for k in fallen), play("collect_items", plan=plan, **options)))
+    else:
+        options["config"] = {"prizes": [{"prize_id": p.id, "probability": p.chance} for p in game.prizes if p.chance]}
+        for first in FIRST_WORDS:
+            found = [play("probability", words=(first, 0.5), **options)]
+            if ["word", 1, 0.5] in found[0].path:
+                found = [play("probability", words=(first, second), **options) for second in SECOND_WORDS]
+            outcomes += [(0.1 / len(found), outcome) for outcome in found]
+    won: defaultdict[tuple[tuple[int, int], ...], float] = defaultdict(float)
+    for chance, outcome in outcomes:
+        won[tuple((names.index(award.prize_id), award.quantity) for award in outcome.awards)] += chance
+    return won
 
 
 def brute_force(play: Play, game: GameTerms) -> tuple[dict[float, float], list[float], list[float], list[float]]:
     """Costs with their probabilities; the expected units and P(run out) of each prize; each play's expected cost."""
     nothing = (0,) * len(game.prizes)
     states: dict[State, float] = {(nothing, nothing, nothing): 1.0}
+    decided = functools.cache(lambda *left: decide(play, game, list(left)))
     cost_of = []
     for number in range(game.plays):
         following: defaultdict[State, float] = defaultdict(float)
@@ -77,19 +98,17 @@ def brute_force(play: Play, game: GameTerms) -> tuple[dict[float, float], list[f
         for (given, today, player), weight in states.items():
             today = nothing if number * game.days % game.plays == 0 else today
             player = nothing if game.per_player and number % game.per_player == 0 else player
-            available = []
+            left = []
             for i, prize in enumerate(game.prizes):
                 free = [units for since, units in prize.freed if since <= number]
-                most = free[-1] if free else prize.stock
-                available.append(
-                    (most is None or given[i] < most)
-                    and (not prize.per_day or today[i] < prize.per_day)
-                    and (not prize.per_player or player[i] < prize.per_player)
-                )
-            for at, chance in decide(play, game, tuple(available)):
-                counts = [tuple(n + (i == at) for i, n in enumerate(of)) for of in (given, today, player)]
+                limits = [free[-1] - given[i]] if free else [] if prize.stock is None else [prize.stock - given[i]]
+                limits += [prize.per_day - today[i]] * bool(prize.per_day)
+                left.append(min([9, *limits, *[prize.per_player - player[i]] * bool(prize.per_player)]))
+            for won, chance in decided(*left).items():
+                added = [dict(won).get(i, 0) for i in range(len(nothing))]
+                counts = [tuple(map(sum, zip(of, added, strict=True))) for of in (given, today, player)]
                 following[counts[0], counts[1], counts[2]] += weight * chance
-                cost += 0.0 if at is None else weight * chance * game.prizes[at].value
+                cost += weight * chance * sum(units * game.prizes[i].value for i, units in won)
         states = dict(following)
         cost_of.append(cost)
     costs: defaultdict[float, float] = defaultdict(float)
@@ -110,23 +129,26 @@ def assert_same(found: Forecast, brute: Any, within: float) -> None:
     assert found.exact and found.error_max >= 0 and max(costs) <= found.liability
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", [*GAMES, *CAPPED_GAMES])
 def test_forecast_is_that_of_all_sequences(play: Play, name: str) -> None:
-    game = GAMES[name]
-    brute = brute_force(play, game)
-    assert chain.is_small(game)
-    small = forecast(game)
+    game = {**GAMES, **CAPPED_GAMES}[name]
+    brute, small = brute_force(play, game), forecast(game)
+    small.assumptions = () if name in CAPPED_GAMES else small.assumptions
     assert_same(small, brute, 1e-9)
     assert small.cost_of == pytest.approx({play: brute[3][play - 1] for play in small.cost_of})
-    assert_same(large.forecast(game, liability_of(game), (1,)), brute, 1e-6)
+    if name in GAMES:
+        assert_same(large.forecast(game, liability_of(game), (1,)), brute, 1e-6)
 
 
-@pytest.mark.parametrize("policy", CAPPED_GAMES)
-def test_forecast_of_capped_prizes_is_that_of_all_sequences(play: Play, policy: str) -> None:
-    game = CAPPED_GAMES[policy]
-    small, brute = forecast(game), brute_force(play, game)
-    small.assumptions = ()
-    assert_same(small, brute, 1e-9)
+@pytest.mark.parametrize("stocks", [(28, 43, None), (28, None, 40), (7, 43, 35)])
+def test_forecast_of_many_catches_is_near_that_of_their_states(stocks: Any) -> None:
+    prizes = tuple(PrizeTerms("abc"[i], 1.0, stocks[i], value) for i, value in enumerate((10.0, 3.0, 1.0)))
+    game = GameTerms(prizes, 30, "fallback", 2, falls=Falls(5, ((0, 0.2, 2), (1, 0.3, 3))))
+    found, exact = several.forecast(game, liability_of(game), ()), forecast(game)
+    for one, state in zip(found.prizes, exact.prizes, strict=True):
+        assert (one.mean, one.run_out) == pytest.approx((state.mean, state.run_out), abs=0.02)
+    for share in (0.01, *QUANTILES):
+        assert found.costs.quantile(share) == pytest.approx(exact.costs.quantile(share), abs=found.cost_error + 1)
 
 
 @pytest.mark.parametrize(("policy", "fallback"), [("lose", None), ("fallback", 2), ("fallback", 1), ("redraw", None)])
@@ -143,20 +165,15 @@ def test_forecast_of_a_large_game_is_that_of_its_states(policy: Any, fallback: i
             assert found.costs.quantile(part) == pytest.approx(exact.costs.quantile(part), abs=found.cost_error + 0.01)
 
 
-def test_forecast_of_the_binomial_distribution() -> None:
-    game = GameTerms((PrizeTerms("cup", 0.5, None, 2.0),), 10**6)
-    found = forecast(game)
-    assert found.exact and found.mean == pytest.approx(10**6)
+def test_forecast_of_a_million_plays_is_binomial_and_run_out_is_that_of_the_last_unit() -> None:
+    found = forecast(GameTerms((PrizeTerms("cup", 0.5, None, 2.0),), 10**6))
+    assert (
+        found.exact and found.mean == pytest.approx(10**6) and found.costs.above(10**6) == pytest.approx(0.5, abs=1e-3)
+    )
     assert found.costs.quantile(0.99) == pytest.approx(10**6 + 2 * 2.3263 * 500, abs=3)
-    assert found.costs.above(10**6) == pytest.approx(0.5, abs=1e-3)
     assert found.liability == 2 * 10**6 and found.prizes[0].run_out == 0
-
-
-def test_run_out_is_expected_at_the_play_of_the_last_unit() -> None:
-    game = GameTerms((PrizeTerms("cup", 0.01, 1, 2.0), PrizeTerms("pen", 0.5, 100, 0.0)), 10**6)
-    cup, pen = forecast(game).prizes
-    assert cup.run_out == pen.run_out == 1.0
-    assert (cup.run_out_at, pen.run_out_at) == pytest.approx((100, 200))
+    cup, pen = forecast(GameTerms((PrizeTerms("cup", 0.01, 1, 2.0), PrizeTerms("pen", 0.5, 100)), 10**6)).prizes
+    assert cup.run_out == pen.run_out == 1 and (cup.run_out_at, pen.run_out_at) == pytest.approx((100, 200))
 
 
 @pytest.mark.parametrize("policy", ["lose", "redraw"])
@@ -235,30 +252,20 @@ def test_range_ends_where_the_ratio_reaches_the_limit() -> None:
     assert expected_range(9, 0.0, 2) == (0, 0) and expected_range(9, 1.0, 2) == (9, 9)
 
 
-TIERED = score_to_tier.parse(
-    {
-        "tiers": [{"min": 10, "max": 20, "prize_group": "some"}],
-        "prize_groups": {"some": [{"prize_id": "mug", "probability": 0.25}]},
-    }
-)
+TIERS = [{"min": 10, "max": 20, "prize_group": "some"}]
+TIERED = score_to_tier.parse({"tiers": TIERS, "prize_groups": {"some": [{"prize_id": "mug", "probability": 0.25}]}})
 
 
-@pytest.mark.parametrize(
-    ("segments", "slot"), [(None, -1), ((None, None), 0), (("mug", None), 1)], ids=["no wheel", "of losses", "a wheel"]
-)
-def test_score_outside_all_tiers_always_loses(segments: tuple[str | None, ...] | None, slot: int) -> None:
-    assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
-
-
-def test_score_in_a_tier_draws_from_its_group() -> None:
+def test_score_in_a_tier_draws_from_its_group_and_any_other_loses() -> None:
+    for segments, slot in ((None, -1), ((None, None), 0), (("mug", None), 1)):
+        assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
     found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
     assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}
 
 
 def test_items_are_drawn_by_their_weights_and_caught_ones_declare_none() -> None:
     items = [
-        {"item": "coin", "weight": 3, "quantity": 1, "slot_index": 0},
-        {"item": "gem", "weight": 1, "quantity": 2, "slot_index": 1},
+        {"item": name, "weight": 3 - 2 * i, "quantity": 1, "slot_index": i} for i, name in enumerate(("coin", "gem"))
     ]
     found = declared(lucky_item.parse({"items": items}), GameRule(), {})
     assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}

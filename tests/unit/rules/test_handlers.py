@@ -38,23 +38,15 @@ def test_tier_includes_both_its_ends(play: Play, score: int, tier: int, group: s
 @pytest.mark.parametrize("score", [0, 9, 21, 49, 1001])
 def test_score_in_no_tier_is_a_loss_that_draws_nothing(play: Play, score: int) -> None:
     outcome = play("score_to_tier", CONFIG, words=[], payload={"score": score, "duration_ms": 1})
-    assert outcome.awards == []
+    assert (outcome.awards, outcome.path, outcome.score) == ([], [], score)
     assert outcome.metadata == {"tier": -1, "prize_group": "", "slot_index": -1}
-    assert outcome.path == []
-    assert outcome.score == score
-
-
-def test_score_in_no_tier_stops_at_the_first_segment_of_a_wheel_that_names_no_prize(play: Play) -> None:
-    outcome = play("score_to_tier", CONFIG, words=[], payload={"score": 0, "duration_ms": 1}, segments=(None, None))
-    assert outcome.metadata["slot_index"] == 0
-    assert list(lucky_item.currencies(lucky_item.parse(ITEMS))) == ["ruby", "coin", "never"]
+    options = {"payload": {"score": score, "duration_ms": 1}, "segments": (None, None)}
+    assert play("score_to_tier", CONFIG, words=[], **options).metadata["slot_index"] == 0, "the first of no prize"
 
 
 def test_redraw_stays_within_the_group(play: Play) -> None:
-    payload = {"score": 500, "duration_ms": 1}
-    outcome = play(
-        "score_to_tier", CONFIG, words=[0.05, 0.5], payload=payload, stock={"prize_g": 0}, on_unavailable="redraw"
-    )
+    options = {"payload": {"score": 500, "duration_ms": 1}, "stock": {"prize_g": 0}, "on_unavailable": "redraw"}
+    outcome = play("score_to_tier", CONFIG, words=[0.05, 0.5], **options)
     assert outcome.awards == [Award("prize_h", 1)]
 
 
@@ -89,6 +81,7 @@ def test_most_of_a_play_is_the_most_valuable_drawable_item() -> None:
 
     assert most(ruby=1, coin=1, never=1000) == 50
     assert most(ruby=1, coin=6, never=1000) == 60
+    assert list(lucky_item.currencies(lucky_item.parse(ITEMS))) == ["ruby", "coin", "never"]
 
 
 MOMENTS = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
@@ -101,9 +94,7 @@ MOMENTS = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
         ({"car": 0, "mug": 0}, {"on_unavailable": "fallback", "fallback_prize_id": "sticker"}, "sticker"),
     ],
 )
-def test_first_free_prize_is_won(
-    play: Callable[..., Outcome], free: dict[str, int], rule: dict[str, str], won: str | None
-) -> None:
+def test_first_free_prize_is_won(play: Play, free: dict[str, int], rule: dict[str, str], won: str | None) -> None:
     outcome = play("moments", MOMENTS, stock=free, segments=("mug", None, "car"), **rule)
     assert outcome.awards == ([Award(won, 1)] if won else [])
     assert outcome.metadata["slot_index"] == {"car": 2, "mug": 0, None: 1, "sticker": -1}[won]

@@ -4316,6 +4316,12 @@ class ForecastGameRequest(betterproto2.Message):
     newest plays.
     """
 
+    caught: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    For collect_items: the share of the falling items that players catch, of each drop in order: 0.8,0.5; or one share for
+    all. Empty: as in the game's newest plays, or all if there are too few.
+    """
+
 
 default_message_pool.register_message("game.v1", "ForecastGameRequest", ForecastGameRequest)
 
@@ -4517,7 +4523,8 @@ class GameForecast(betterproto2.Message):
     odds_factor: "float" = betterproto2.field(14, betterproto2.TYPE_DOUBLE)
     """
     The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most
-    1 %; 0: no odds do; -1 without a budget.
+    1 %; 0: no odds do; -1 without a budget or odds. If plays may win several units, at most 1: the share of the units of
+    such prizes to keep, as by lower frequencies.
     """
 
     costs: "list[CostRange]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -4555,8 +4562,9 @@ class GameForecast(betterproto2.Message):
     assumptions: "list[str]" = betterproto2.field(22, betterproto2.TYPE_STRING, repeated=True)
     """
     INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN,
-    SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS; RUN_OUT_ESTIMATED concerns
-    `run_out_play` alone.
+    SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED,
+    CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play`
+    alone.
     """
 
 
@@ -7913,7 +7921,8 @@ class PrizeOutlook(betterproto2.Message):
 
     chance: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
     """
-    The declared probability per play.
+    The probability per play while all is in stock; if plays may win several units, the expected units. -1: nothing is
+    drawn, so time and the order of the prizes decide.
     """
 
     stock: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)

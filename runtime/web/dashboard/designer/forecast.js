@@ -4,8 +4,13 @@ import { html, useState } from "../lib.js";
 import { Form } from "../parts/form.js";
 import { Section } from "../parts/layout.js";
 import { Table } from "../parts/list.js";
-import { number, percent, say } from "../words.js";
+import { label, number, percent, say } from "../words.js";
 
+/** What players decide, by handler: the parameter, and the names of its shares. @type {Record<string, [string, (config: any) => string[]]>} */
+const SHARES = {
+  score_to_tier: ["tiers", (config) => config.tiers.map((/** @type {any} */ one) => `${number(one.min)}–${number(one.max)}`)],
+  collect_items: ["caught", (config) => config.drops.map((/** @type {any} */ one) => one.type)],
+};
 const WIDTH = 600;
 const HEIGHT = 170;
 const BASE = 140;
@@ -14,11 +19,22 @@ const BASE = 140;
 export function Forecast({ game }) {
   const [found, setFound] = useState(/** @type {any} */ (null));
   const whole = { type: "integer", minimum: 0 };
+  const [name, parts] = SHARES[game.reward_handler] ?? ["", () => []];
+  const shares = parts(game.handler_config).map((part, i) => [`share_${i}`, { type: "number", minimum: 0, maximum: 100, label: say(`forecast.${name}`, { part }), ...(i ? {} : { help: say("help.forecast_shares") }) }]);
   const schema = {
     type: "object", required: ["plays"],
-    properties: { plays: { type: "integer", minimum: 1, maximum: 10_000_000 }, plays_per_player: { ...whole, help: say("help.plays_per_player") }, budget: { ...whole, help: say("help.budget_of_forecast") } },
+    properties: {
+      plays: { type: "integer", minimum: 1, maximum: 10_000_000 }, plays_per_player: { ...whole, help: say("help.plays_per_player") },
+      days: { ...whole, maximum: 3660, help: say("help.days_of_forecast") }, budget: { ...whole, help: say("help.budget_of_forecast") },
+      ...Object.fromEntries(shares),
+    },
   };
-  const save = async (/** @type {any} */ query) => setFound(await api.get("/admin/games/{id}/forecast", { path: { id: game.id }, query }));
+  const save = async (/** @type {any} */ value) => {
+    const { plays, plays_per_player, days, budget } = value;
+    const given = shares.map(([key]) => value[String(key)] ?? null);
+    const declared = given.some((share) => share !== null) ? { [name]: given.map((share) => (share ?? 0) / 100).join(",") } : {};
+    setFound(await api.get("/admin/games/{id}/forecast", { path: { id: game.id }, query: { plays, plays_per_player, days, budget, ...declared } }));
+  };
   return html`<${Section} title=${say("forecast.title")} note=${say("trials.note", { revision: game.revision })}>
     <div class="sheet"><${Form} schema=${schema} value=${{ plays: 10_000 }} save=${save} word=${say("forecast.compute")} /></div>
     ${found && html`<${Outlook} found=${found} />`}
@@ -29,6 +45,11 @@ export function Forecast({ game }) {
 function Outlook({ found }) {
   const money = (/** @type {number} */ amount) => `${number(Math.round(amount * 100) / 100)} ${found.currency}`.trim();
   const bounded = found.over_budget >= 0;
+  const scaled = found.odds_factor >= 0;
+  // Plays that may win several units have no odds, but a number of units per play. Without draws there is neither.
+  const several = found.assumptions.some((/** @type {string} */ one) => /CAUGHT|CATCHES/.test(one)) || found.prizes.some((/** @type {any} */ one) => one.chance > 1);
+  const drawn = found.prizes[0]?.chance >= 0;
+  const rate = (/** @type {number} */ chance) => (several ? number(Math.round(chance * 10_000) / 10_000) : percent(chance));
   const columns = [
     { title: say("forecast.prize"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
     { title: say("forecast.stock"), number: true, show: (/** @type {any} */ one) => (one.stock < 0 ? say("forecast.unlimited") : number(one.stock)) },
@@ -36,14 +57,15 @@ function Outlook({ found }) {
     { title: say("forecast.units_99"), number: true, show: (/** @type {any} */ one) => number(one.units_99) },
     { title: say("forecast.run_out"), number: true, show: (/** @type {any} */ one) => html`<${Bar} share=${one.run_out} />` },
     { title: say("forecast.run_out_play"), number: true, show: (/** @type {any} */ one) => (one.run_out_play ? number(Math.round(one.run_out_play)) : "") },
-    { title: say("forecast.chance"), number: true, show: (/** @type {any} */ one) => percent(one.chance) },
-    ...(bounded ? [{ title: say("forecast.within"), number: true, show: (/** @type {any} */ one) => percent(one.chance_within_budget) }] : []),
+    ...(drawn ? [{ title: say(several ? "forecast.rate" : "forecast.chance"), number: true, show: (/** @type {any} */ one) => rate(one.chance) }] : []),
+    ...(scaled ? [{ title: say("forecast.within"), number: true, show: (/** @type {any} */ one) => rate(one.chance_within_budget) }] : []),
   ];
   return html`<div class="outlook" role="status">
       <p>${say("forecast.cost", { plays: found.plays, mean: money(found.mean), likely: money(found.cost_99), most: money(found.liability) })}</p>
       ${bounded && html`<p>${say("forecast.over", { budget: money(found.budget), share: percent(found.over_budget) })}${" "}
-        ${found.odds_factor > 0 ? say("forecast.factor", { factor: number(Math.round(found.odds_factor * 1000) / 1000) }) : say("forecast.no_factor")}</p>`}
-      ${found.assumptions.length > 0 && html`<p class="quiet">${say("forecast.assumptions")} <code>${found.assumptions.join(", ")}</code></p>`}
+        ${scaled && (found.odds_factor > 0 ? say("forecast.factor", { factor: number(Math.round(found.odds_factor * 1000) / 1000) }) : say("forecast.no_factor"))}</p>`}
+      ${found.assumptions.length > 0 && html`<p class="quiet">${say("forecast.assumptions")}</p>
+        <ul class="quiet">${found.assumptions.map((/** @type {string} */ one) => html`<li key=${one}>${label(one.toLowerCase())}</li>`)}</ul>`}
     </div>
     ${found.costs.length > 1 && html`<${Distribution} found=${found} money=${money} />`}
     <${Table} caption=${say("forecast.title")} columns=${columns} items=${found.prizes.map((/** @type {any} */ one) => ({ ...one, id: one.prize_id }))} />`;

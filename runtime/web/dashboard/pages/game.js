@@ -60,7 +60,7 @@ export default function Game({ id }) {
     <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${(/** @type {any} */ now, /** @type {boolean} */ mixed) => set({ ...data, game: now, begun: data.begun + Number(mixed) })} />
     ${game.status !== "GAME_STATUS_ARCHIVED" && html`<${Embed} kind="p" of=${game} games=${[game.id]} origins=${campaign.origins}
       note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" || game.status === "GAME_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
-    ${can("ForecastGame") && game.reward_handler === "probability" && html`<${Forecast} key=${`${id}:forecast`} game=${game} />`}
+    ${can("ForecastGame") && html`<${Forecast} key=${`${id}:forecast`} game=${game} />`}
     ${can("ListTestPlays") && html`<${Trials} key=${id} game=${game} />`}
     ${can("ListGameRevisions") && html`<${Revisions} game=${game} zone=${campaign.timezone} restored=${(/** @type {any} */ now) => set({ ...data, game: now, begun: data.begun + 1 })} />`}`;
 }

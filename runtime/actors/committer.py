@@ -14,6 +14,7 @@ commit. Otherwise one refusal would end shared commits for all busy tenants, at 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final, NamedTuple
 
@@ -84,17 +85,16 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
     def new_state(self, key: Lane) -> Lane:
         return key
 
-    async def commit(self, tenant_id: str, changes: Changes) -> Remaining:
-        """Commits all of the changes or none of them.
+    def commit(self, tenant_id: str, changes: Changes) -> asyncio.Future[Remaining]:
+        """Commits all of the changes or none of them. OVERLOADED, at once, if too many wait.
 
-        Returns the remaining stock of each prize taken. Raises Guarded if a row has changed since the decision,
-        BalanceFull, or StoreUnavailable if the outcome is unknown (`sent`) or nothing was committed.
+        The future is the remaining stock of each prize taken. It fails with Guarded if a row has changed since the
+        decision, BalanceFull, or StoreUnavailable if the outcome is unknown (`sent`) or nothing was committed.
         """
         lane = self._lane(tenant_id)
         if self.is_full(lane):  # Other tenants' changes must not get this one refused.
             lane = self._separate(lane.database, tenant_id)
-        remaining: Remaining = await self.post(lane, Decided(tenant_id, changes))
-        return remaining
+        return self.post(lane, Decided(tenant_id, changes))
 
     def _lane(self, tenant_id: str) -> Lane:
         return Lane(self._database.of(tenant_id).name, tenant_id if tenant_id in self._alone else "")

@@ -20,7 +20,7 @@ from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.sessions import open_session
 from runtime.actors.game.state import StaleRead
 from runtime.actors.mailbox import Work
-from runtime.errors import Fault
+from runtime.errors import Fault, Status
 from runtime.groups import event_stream, task_stream
 from runtime.rules import Attempt, Outcome, Words
 from runtime.rules.handlers import probability
@@ -55,10 +55,15 @@ class Commits:
         self.ends: list[Exception | None] = []
         self.lost: list[bool] = []
 
-    async def __call__(self, tenant_id: str, changes: Changes) -> Any:
+    def __call__(self, tenant_id: str, changes: Changes) -> asyncio.Future[Any]:
         nth = len(self.sizes)
         self.sizes.append(len(changes.plays))
         end = self.ends[nth] if nth < len(self.ends) else None
+        if type(end) is Fault:  # The committer is full.
+            raise end
+        return asyncio.ensure_future(self._commit(tenant_id, changes, end))
+
+    async def _commit(self, tenant_id: str, changes: Changes, end: Exception | None) -> Any:
         if end is None:
             return await self.real(tenant_id, changes)
         if isinstance(end, StoreUnavailable) and end.sent and self.lost:
@@ -149,9 +154,9 @@ async def test_play_that_keeps_losing_to_rivals_is_refused_as_overloaded(
     ("end", "outdated"),
     [
         *((Guarded("play_cap"), False), (Guarded(CATALOG), True), (StoreUnavailable(AWAY, sent=False), False)),
-        (ValueError("a bug"), False),
+        *((ValueError("a bug"), False), (Fault(Status.UNAVAILABLE, "OVERLOADED", "full"), False)),
     ],
-    ids=["guard", "catalogue", "lost", "bug"],
+    ids=["guard", "catalogue", "lost", "bug", "full"],
 )
 async def test_failed_commit_makes_the_next_round_read_again(
     world: World, cache: GameCache, game_id: str, commits: Commits, end: Exception, outdated: bool

@@ -149,6 +149,7 @@ async def _round(cache: GameCache, requests: list[PendingRequest], *, again: boo
             batch = await _refresh_and_decide(cache, requests, again=again)
             commit = _begin_commit(cache, batch)
     except Fault as fault:
+        cache.distrust()  # If the committer is full, the cache has decisions that are not committed.
         for pending in requests:
             pending.work.refuse(fault)
         return Unresolved([])
@@ -343,7 +344,7 @@ def _begin_commit(cache: GameCache, batch: Batch) -> asyncio.Future[dict[str, in
         return None
     if not batch.state.snapshot.played:
         batch.changes.begin_history(cache.game_id)
-    commit = asyncio.ensure_future(cache.engine.committer.commit(cache.tenant_id, batch.changes))
+    commit = cache.engine.committer.commit(cache.tenant_id, batch.changes)
     # Until the commit ends, these players' next plays are undecided: their plan, or whether they are free.
     counted = batch.state.snapshot.shows_plan or batch.state.snapshot.max_plays_per_day
     players = (decision.pending.player_id for decision in batch.decisions) if counted else ()

@@ -33,16 +33,15 @@ from tests.support.game_state import GUEST, NOW, ann, game, pending, session, st
 class Committer:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Changes]] = []
-        self.go = asyncio.Event()
+        self.remaining: asyncio.Future[dict[str, int | None]] = asyncio.Future()
 
-    async def commit(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
+    def commit(self, tenant_id: str, changes: Changes) -> asyncio.Future[dict[str, int | None]]:
         self.asked.append((tenant_id, changes))
-        await self.go.wait()
-        return {}
+        return self.remaining
 
 
 @pytest.fixture
-def cache() -> GameCache:
+async def cache() -> GameCache:
     return GameCache(cast(Engine, SimpleNamespace(committer=Committer())), ("t", "g"))
 
 
@@ -114,8 +113,7 @@ async def test_commit_names_players(cache: GameCache, terms: dict[str, Any], cou
     assert _begin_commit(cache, batch_of(game(**terms))) is None and not cache.committing
     commit = _begin_commit(cache, batch_of(game(**terms), pending(m.PlayRequest())))
     assert commit is not None and cache.committing == {commit: frozenset(counted)}
-    committer.go.set()
-    await commit
+    committer.remaining.set_result({})
     await asyncio.sleep(0)
     assert not cache.committing
     [(tenant_id, changes)] = committer.asked

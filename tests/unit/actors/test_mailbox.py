@@ -249,25 +249,18 @@ async def test_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
         assert work.future.exception() is error
 
 
-async def test_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = asyncio.get_running_loop()
-    timers: list[asyncio.TimerHandle] = []
-    later = loop.call_later
-
-    def record_timer(seconds: float, *arguments: Any) -> asyncio.TimerHandle:
-        timer = later(seconds, *arguments)
-        timers.extend([timer] if seconds == 3600 else [])
-        return timer
-
-    monkeypatch.setattr(loop, "call_later", record_timer)
-    gate = Gate()
+async def test_idle_actors_share_one_timer_and_each_has_its_whole_time() -> None:
+    gate, timers = Gate(), set()
     gate.open.set()
-    boxes = Boxes(gate.process_batch, idle_seconds=3600)
-    for nth in range(3):
-        await boxes.post("a", nth)
-        await until(lambda nth=nth: len(timers) > nth)
-    assert [timer.cancelled() for timer in timers] == [True, True, False]
-    await boxes.drain()
+    boxes = Boxes(gate.process_batch, idle_seconds=0.05)
+    for key in ("a", "b", "a"):
+        await boxes.post(key, key)
+        await until(lambda key=key: not boxes._boxes[key].batches)
+        timers.add(boxes._leaving)
+    assert len(timers) == 1
+    used_again = asyncio.get_running_loop().time()
+    await until(lambda: not len(boxes))
+    assert asyncio.get_running_loop().time() >= used_again + 0.04 and boxes._leaving is None
 
 
 @pytest.mark.parametrize("unneeded", [False, True])

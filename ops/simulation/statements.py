@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any, Final, get_args, get_type_hints
 
-import msgspec
+from msgspec import json
+from msgspec.structs import asdict
 
 from ops.simulation.postgres import MODELS, Result, Row, Transaction
 from runtime.actors.changes import NAMES, Changes
@@ -42,8 +43,7 @@ def datetime_of(at: int | None) -> datetime | None:
 
 def copied(value: Any) -> Any:
     """JSON as stored: bytes are JSON already."""
-    encoded = value if isinstance(value, bytes) else msgspec.json.encode(value)
-    return None if value is None else msgspec.json.decode(encoded)
+    return None if value is None else json.decode(value if isinstance(value, bytes) else json.encode(value))
 
 
 def of(row: Row | None, names: str, **more: Any) -> Row:
@@ -243,7 +243,7 @@ def commit(tx: Transaction, text: str, seen: list[Any], lock_timeout_ms: int, *a
     _insert_new(tx, own, changes, balances)
     stock_rows = _take_stock(tx, own, changes)
     for n in changes.grants:
-        if tx.insert_unless("milestone_grants", **own, **n._asdict() | {"reply": copied(n.reply)}) is None:
+        if tx.insert_unless("milestone_grants", **own, **asdict(n) | {"reply": copied(n.reply)}) is None:
             tx.refuse("grant")
     now = {"now": tx.server.clock() / 1_000_000}
     if "stock" not in parameters(text):
@@ -256,7 +256,7 @@ def commit(tx: Transaction, text: str, seen: list[Any], lock_timeout_ms: int, *a
 
 def _insert_plays(tx: Transaction, own: Row, changes: Any) -> None:
     for n in changes.plays:
-        values = n._asdict() | {"payload": copied(n.payload), "outcome": copied(n.outcome)}
+        values = asdict(n) | {"payload": copied(n.payload), "outcome": copied(n.outcome)}
         if tx.insert_unless("plays", **own, **values) is None:
             tx.refuse("session")
     guards = set()
@@ -327,10 +327,10 @@ def _take_stock(tx: Transaction, own: Row, changes: Any) -> list[Row]:
 
 
 def _count_prizes(tx: Transaction, own: Row, table: str, guard: str, counts: list[Any]) -> None:
-    """Counts units of a prize against a cap: c[:2] is the key."""
+    """Counts units of a prize against a cap: the first two fields are the key."""
     for c in counts:
-        key = dict(zip(c._fields[:2], c[:2], strict=True))
-        row = tx.get(table, *c[:2]) or tx.insert(table, **own, **key, awarded=0)
+        key = dict([*asdict(c).items()][:2])
+        row = tx.get(table, *key.values()) or tx.insert(table, **own, **key, awarded=0)
         row = tx.update(table, row, awarded=row["awarded"] + c.quantity)
         if 0 < c.cap < row["awarded"]:
             tx.refuse(guard)
@@ -339,16 +339,16 @@ def _count_prizes(tx: Transaction, own: Row, table: str, guard: str, counts: lis
 def _insert_new(tx: Transaction, own: Row, changes: Any, balances: dict[tuple[str, str, str], Row]) -> None:
     """The parts whose rows are new."""
     for entry in changes.turn_entries:
-        tx.insert("turn_entries", **own, **entry._asdict())
+        tx.insert("turn_entries", **own, **asdict(entry))
     for nth, line in enumerate(changes.ledger, 1):
         balance = balances[line.player_id, line.scope_key, line.currency]
-        tx.insert("ledger_entries", **own, seq=balance["seq"] - len(changes.ledger) + nth, **line._asdict())
+        tx.insert("ledger_entries", **own, seq=balance["seq"] - len(changes.ledger) + nth, **asdict(line))
     for reward in changes.rewards:
-        values = reward._asdict()
+        values = asdict(reward)
         days = values.pop("expires_after_days")
         values["fulfilled_at"] = tx.began if reward.status == "fulfilled" else None
         values |= {"claim_key": None, "claimed_at": None, "expires_at": tx.began + days * _DAY if days > 0 else None}
         tx.insert("rewards", **own, **values)
     for task in changes.tasks:
         due = tx.began if task.status == "pending" else None
-        tx.insert("tasks", **own, next_attempt_at=due, attempts=int(task.status == "delivered"), **task._asdict())
+        tx.insert("tasks", **own, next_attempt_at=due, attempts=int(task.status == "delivered"), **asdict(task))

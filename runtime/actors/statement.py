@@ -8,6 +8,8 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
+from msgspec.structs import astuple
+
 import sql
 from runtime.actors.changes import NAMES, Changes
 
@@ -46,7 +48,7 @@ def parameters(types: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...]:
         type_name = _INNER_CAPITAL.sub("_", row.__name__).lower()
         if type_name not in types:
             raise TypeError(f"{row.__name__}: schema.sql has no type {type_name}")
-        of_tenant = ("tenant_id", *row._fields)
+        of_tenant = ("tenant_id", *row.__struct_fields__)
         for nth, (field, declared) in enumerate(zip_longest(of_tenant, types[type_name], fillvalue="nothing")):
             if field != declared:
                 raise TypeError(f"{row.__name__}: field {nth} is {field}, but {declared} in schema.sql's {type_name}")
@@ -108,7 +110,7 @@ def statement_of(tenants: Mapping[str, Changes], lock_timeout_ms: int = 0) -> tu
     # Sorted: statements of several tenants lock the rows of each part in one order.
     for tenant_id in sorted(tenants):
         for name, own in tenants[tenant_id].rows().items():
-            rows.setdefault(name, []).extend([(tenant_id, *row) for row in own])
+            rows.setdefault(name, []).extend([(tenant_id, *astuple(row)) for row in own])
     text, taken = statement(frozenset(rows))
     versions = [(tenant_id, changes.catalog_version) for tenant_id, changes in tenants.items()]
     return text, [versions, lock_timeout_ms, *(rows.get(name, []) for name in taken)]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+import msgspec
+
 from runtime.rules.draw import Words
 from runtime.rules.reading import Part
 
@@ -22,14 +24,12 @@ Within one decision the answers must not change, and a yes for n implies a yes f
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Award:
+class Award(msgspec.Struct, frozen=True):
     prize_id: str
     quantity: int
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(msgspec.Struct, frozen=True):
     item: str
     quantity: int
 
@@ -50,8 +50,7 @@ class Drop:
     at_ms: int
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What a play won.
 
     `metadata` is shown to the player (`slot_index` ...). `path` is the decision path: JSON values that
@@ -79,12 +78,8 @@ class GameRule:
     segments: tuple[str | None, ...] | None = None
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One play, ready to be decided: `config` has the handler's type, `payload` has passed the validator.
-
-    Treated as immutable. Not `frozen`, because that makes construction four times as slow.
-    """
+class Attempt(msgspec.Struct, frozen=True):
+    """One play, ready to be decided: `config` has the handler's type, `payload` has passed the validator."""
 
     config: Any
     game: GameRule

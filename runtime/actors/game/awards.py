@@ -7,9 +7,11 @@ the effects to the game's state and adds their rows to the batch's changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
 from datetime import date
 from typing import NamedTuple
+
+import msgspec
 
 from runtime import ids
 from runtime import messages as m
@@ -53,9 +55,9 @@ class Credit(NamedTuple):
     reward_id: str
 
 
-@dataclass(slots=True)
-class Effects:
-    """What one decision changes. player: a copy of the player, as the decision leaves it.
+class Effects(msgspec.Struct):
+    """What one decision changes. player: a shallow copy of the player, as the decision leaves it. Its fields are set;
+    the dicts that it shares with the original are never modified.
 
     play, count: the play's row and what it counts. turn_spent_by: the play that spends a turn; empty if none does.
     """
@@ -71,7 +73,7 @@ class Effects:
     @classmethod
     def on(cls, player: PlayerState) -> Effects:
         """Empty effects on a copy of this player."""
-        return cls(copy_of(player))
+        return cls(copy(player))
 
     def count_play(self, state: GameState, session: Session, price: Price, busy_until: int) -> None:
         """Counts the session's play, the player time that it uses and the turn that it costs."""
@@ -138,24 +140,6 @@ class Effects:
     def currencies(self) -> list[str]:
         """The currencies with a changed balance."""
         return list(dict.fromkeys(credit.currency for credit in self.credits)) if self.credits else []
-
-
-def copy_of(player: PlayerState) -> PlayerState:
-    """A shallow copy: set its fields, never modify the dicts they share with the original."""
-    return PlayerState(
-        player_id=player.player_id,
-        plays=player.plays,
-        day_plays=player.day_plays,
-        turns=player.turns,
-        suspended=player.suspended,
-        prizes=player.prizes,
-        balances=player.balances,
-        grants=player.grants,
-        read_in=player.read_in,
-        guest=player.guest,
-        busy_until=player.busy_until,
-        entry=player.entry,
-    )
 
 
 def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:

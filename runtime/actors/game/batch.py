@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import collections
 import random
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import structlog
 from prometheus_client import Counter
 
@@ -71,8 +71,7 @@ class Unresolved(NamedTuple):
     outdated: bool = False
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """The requests that one round decides and commits together, with their results so far.
 
     decisions: of requests that write `changes`; answered once that is committed. answers: for requests that change
@@ -84,9 +83,9 @@ class Batch:
     requests: list[PendingRequest]
     state: GameState
     changes: Changes
-    decisions: list[Decision] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    later: list[PendingRequest] = field(default_factory=list)
+    decisions: list[Decision] = msgspec.field(default_factory=list)
+    answers: list[Answer] = msgspec.field(default_factory=list)
+    later: list[PendingRequest] = msgspec.field(default_factory=list)
     inputs: Any = None
 
     def undone(self) -> list[PendingRequest]:

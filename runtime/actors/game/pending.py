@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from runtime import messages as m
 from runtime.actors.game.awards import Effects
@@ -19,8 +20,7 @@ Compare types; do not use isinstance: messages have an abstract base class, whos
 """
 
 
-@dataclass(slots=True)
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """A request that waits for its answer, with its opened session.
 
     idempotency: its idempotency key and request hash, if it has a key.

@@ -16,8 +16,9 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from runtime import ids
 from runtime import messages as m
@@ -36,8 +37,7 @@ _DOMAIN: Final = "tombola session"
 _PLAN_DOMAIN: Final = "tombola plan"
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """The content of a session token. issued_ms: by the database's clock. ordinal: -1 if no plan was shown.
 
     revision: `REVISION_CHARACTERS` of the game's revision hash.

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 from runtime import messages as m
 from runtime.errors import Fault, Status, suspended
 from runtime.events import Event, EventData, event_of
@@ -187,8 +189,7 @@ class GameSnapshot:
 # -- cached state -----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class PlayerState:
+class PlayerState(msgspec.Struct):
     """A player's state in one game, today. balances: of the game's wallet scope. grants: rung -> time of the grant.
 
     guest: has not logged in yet. A decision for a guest is valid only while it is one (`Changes.require_guest`).

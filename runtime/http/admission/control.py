@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 from redis.exceptions import RedisError
 
@@ -66,8 +67,7 @@ return replies
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """Admitted. `session` is the cached state (None: not cached); `settle` needs `reservation`."""
 
     session: bytes | None = None

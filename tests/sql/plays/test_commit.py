@@ -11,6 +11,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 import pytest_asyncio
+from msgspec.structs import astuple, replace
 
 import sql
 from runtime import ids
@@ -76,7 +77,7 @@ Spoil = Callable[[Changes], object]
 
 
 def put(name: str, row: Any, key_fields: int = 2) -> Spoil:
-    return lambda changes: getattr(changes, name).update({row[:key_fields]: row})
+    return lambda changes: getattr(changes, name).update({astuple(row)[:key_fields]: row})
 
 
 def add(name: str, row: Any) -> Spoil:
@@ -252,8 +253,8 @@ async def test_commit_waits_for_a_rival_and_sees_its_rollback(database: Database
 async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -> None:
     changes = Changes()
     changes.rewards += [
-        *(a_reward("won"), a_reward("of_three_days")._replace(expires_after_days=3)),
-        a_reward("fulfilled")._replace(status="fulfilled"),
+        *(a_reward("won"), replace(a_reward("of_three_days"), expires_after_days=3)),
+        replace(a_reward("fulfilled"), status="fulfilled"),
     ]
     await commit(database, changes)
     query = "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"

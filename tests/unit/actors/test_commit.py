@@ -1,10 +1,10 @@
 """Changes: what several decisions add up to before the database sees them."""
 
-import dataclasses
 import re
 from datetime import date, timedelta
 
 import pytest
+from msgspec.structs import astuple
 
 import sql
 from runtime.actors.changes import Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
@@ -68,7 +68,8 @@ def test_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
     assert changes.move_balance("e2", "ann", "s", "coin", 7, -3, "milestone_spend", "r") == 4
     after = changes.move_balance("e3", "ann", "s", "leaf", None, 2, "play_reward", "p1")  # It has no row yet.
     changes.move_balance("e4", "ann", "s", "leaf", after, 3, "play_reward", "p2")
-    assert [*changes.balances.values()] == [("ann", "s", "coin", 5, 4), ("ann", "s", "leaf", None, 5)]
+    moves = [astuple(move) for move in changes.balances.values()]
+    assert moves == [("ann", "s", "coin", 5, 4), ("ann", "s", "leaf", None, 5)]
     assert [(entry.amount, entry.balance_after) for entry in changes.ledger] == [(2, 7), (-3, 4), (2, 2), (3, 5)]
 
 
@@ -99,7 +100,7 @@ def test_reward_takes_its_own_nth_code_of_its_prize() -> None:
     changes = Changes()
     for reward_id, prize_id in (("r1", "a"), ("r2", "b"), ("r3", "a")):
         changes.take_code(reward_id, prize_id)
-    assert changes.rows()["codes"] == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
+    assert [*map(astuple, changes.rows()["codes"])] == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
     # What went to another game's rewards of the prize is counted on.
     together = Changes()
     together.absorb(changes)
@@ -128,7 +129,7 @@ def test_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
 
 
 def test_parameters_are_the_fields_of_changes_in_their_order() -> None:
-    names = [field.name for field in dataclasses.fields(Changes)][1:]
+    names = list(Changes.__struct_fields__[1:])
     assert [parameter.name for parameter in PARAMETERS] == names == list(PARTS)
     assert [parameter.number for parameter in PARAMETERS] == list(range(FIRST_NUMBER, FIRST_NUMBER + len(names)))
     assert PARAMETERS[0] == ("plays", FIRST_NUMBER, "new_play")
@@ -148,7 +149,7 @@ def test_parameters_are_the_fields_of_changes_in_their_order() -> None:
 def test_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead: str, says: str) -> None:
     schema = sql.SCHEMA.read_text()
     assert schema.count(written) == 1
-    assert composite_types(schema)["new_play"] == ("tenant_id", *NewPlay._fields)
+    assert composite_types(schema)["new_play"] == ("tenant_id", *NewPlay.__struct_fields__)
     with pytest.raises(TypeError, match=f"^NewPlay: .*{says}"):
         parameters(composite_types(schema.replace(written, instead)))
 

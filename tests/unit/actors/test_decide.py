@@ -331,7 +331,7 @@ def test_play_tells_of_itself_and_then_of_each_prize_under_the_next_number() -> 
     assert (completed.type, completed.id) == ("play_completed", f"evt_{nonce}")
     said = completed.data
     found = (said.play_id, said.game_id, said.player_id, said.score, said.wins, said.points)
-    assert found == (row.play_id, "g", "ann", *row[9:12])
+    assert found == (row.play_id, "g", "ann", row.score, row.wins, row.points)
     assert [(event.type, event.id) for event in won] == [("prize_won", f"evt_{nonce}_{nth}") for nth in range(3)]
     found = [(event.data.prize_id, event.data.milestone_id) for event in won]
     assert found == [("mug", ""), ("mug", "cup"), ("hat", "pot")]

@@ -66,8 +66,7 @@ def extra_headers(request: web.Request) -> dict[str, str]:
 
 
 def _response(body: bytes, http_status: int, headers: Mapping[str, str] | None) -> web.Response:
+    response = web.Response(body=body, status=http_status, headers=_HEADERS)
     if headers:
-        more = CIMultiDict(_HEADERS)
-        more.update(headers)
-        return web.Response(body=body, status=http_status, headers=more)
-    return web.Response(body=body, status=http_status, headers=_HEADERS)
+        response.headers.update(headers)
+    return response

@@ -141,6 +141,8 @@ class Ephemeral:
     @property
     def up(self) -> bool:
         """Whether calls are attempted: every breaker is closed."""
+        if self._single is not None:
+            return self._single.up
         return bool(self._pipelines) and all(pipeline.up for pipeline in self._pipelines.values())
 
     @property

@@ -214,7 +214,7 @@ def object_problems(value: Any, path: str) -> Found:
 def _is_valid(value: Any, depth: int) -> bool:
     kind = type(value)
     if kind is dict:
-        if depth >= OBJECT_DEPTH_MAX or not all(_key_problem(key) is None for key in value):
+        if depth >= OBJECT_DEPTH_MAX or any(map(_key_problem, value)):
             return False
         items = value.values()
     elif kind is list:

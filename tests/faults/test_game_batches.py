@@ -252,12 +252,12 @@ async def test_cache_is_reread_when_stale_or_for_exact_requests(world: World, ca
     assert await read_in(cache, both) == [False, True]
     assert await read_in(cache, ann, everything=True) == [True]
     assert await read_in(cache, await asks(game_id, "ann", request=m.EligibilityRequest)) == [True]
-    cache.refreshed_at -= caching.REFRESH_SECONDS
-    compared = cache.compared_in
-    assert await read_in(cache, ann) == [False] and cache.compared_in == cache.round > compared
-    cache.refreshed_at += 3600
-    await read_in(cache, ann)
-    assert cache.compared_in == cache.round
+    starts, compared = await asks(game_id, "ann", request=m.StartRequest), cache.compared_in
+    for amiss in (-caching.REFRESH_SECONDS, 3600):
+        cache.refreshed_at += amiss
+        assert await read_in(cache, ann) == [False] and cache.compared_in == compared < cache.round
+        assert await read_in(cache, starts) == [False] and cache.compared_in == cache.round
+        compared = cache.round
     cache.distrust()
     snapshot = cache.snapshot
     assert await read_in(cache, ann) == [True] and cache.snapshot is snapshot and not cache.distrusted
@@ -283,6 +283,17 @@ async def test_newer_catalogue_or_day_makes_the_cache_read_again(
     assert await read_in(cache, ann) == [True] and cache.day.year > 2020
     monkeypatch.setattr(caching, "PLAYERS_MAX", 0)
     assert await read_in(cache, ann) == [True] and list(cache.players) == ["ann"]
+
+
+async def test_old_snapshot_refuses_no_play(world: World, cache: GameCache, game_id: str) -> None:
+    first, *works = await plays(world, game_id, "ned", "ned")
+    await process_batch(cache, [first])
+    assert cache.snapshot is not None
+    cache.snapshot.status = "paused"
+    await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
+    cache.refreshed_at -= caching.REFRESH_SECONDS
+    await process_batch(cache, works)
+    assert ends(works) == ["played"]
 
 
 def under_way(cache: GameCache, *players: str) -> asyncio.Future[Any]:

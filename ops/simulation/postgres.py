@@ -20,7 +20,8 @@ import asyncpg
 from asyncpg.exceptions import UnknownPostgresError
 
 from ops.simulation.faults import Link
-from runtime.stores.database import GUARD, Check, Database
+from runtime.stores.database import Check, Database
+from sql.guards import GUARD
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]

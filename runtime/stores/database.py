@@ -25,6 +25,7 @@ from runtime.stores.history import History
 from runtime.stores.tenant_quota import TenantQuotas
 from sql import pooler
 from sql.connections import LOST, in_transaction, prepare, throw_away
+from sql.guards import guard_of
 from sql.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ RACE_PAUSE_SECONDS: Final = 0.01
 """The first pause between these attempts; it doubles each time."""
 
 OPENED_AT_START: Final = 3
-
-GUARD: Final = "TB001"
-"""SQLSTATE of the schema's refuse(): a batch's guard found a changed row."""
 
 RETIRED: Final = "TB002"
 """SQLSTATE of the schema's lock_key(): this process encrypts with a retired key."""
@@ -384,8 +382,7 @@ class Database:
                     if attempt == RETRIES - 1:
                         raise
                 except asyncpg.PostgresError as error:
-                    if error.sqlstate == GUARD:
-                        guard = (error.args[0] or "").removeprefix("guard ")
+                    if guard := guard_of(error):
                         GUARD_REFUSALS.add(guard)
                         raise Guarded(guard) from error
                     raise

@@ -67,6 +67,14 @@ counted AS (
     RETURNING c.tenant_id, c.game_id, c.player_id, c.plays, c.day_plays,
         extract(epoch FROM clock_timestamp()) AS counted_at
 ),
+counts AS MATERIALIZED (
+    -- Checked under the row lock. late: a play of yesterday committed after one of today would restart today's count.
+    SELECT count(*) AS n, bool_or(n.day_ends > 0 AND c.counted_at >= n.day_ends) AS late,
+           bool_or((n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
+               -- Fewer: an earlier play was rolled back, and this play's ordinal, whose plan was shown, will be used again.
+               OR (n.exact AND c.plays < n.cap)) AS beyond
+    FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
+),
 --]
 --[ plays
 played AS (
@@ -81,7 +89,7 @@ played AS (
 --]
 --[ turns
 turns_locked AS MATERIALIZED (
-    SELECT t.tenant_id, t.player_id, t.campaign_id
+    SELECT t.tenant_id, t.player_id, t.campaign_id, n.after
     FROM unnest($5::turn_move[]) AS n
     JOIN turn_balances AS t
       ON t.tenant_id = n.tenant_id AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
@@ -91,7 +99,7 @@ turns_locked AS MATERIALIZED (
 ),
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
-    FROM turns_locked JOIN unnest($5::turn_move[]) AS n USING (tenant_id, player_id, campaign_id)
+    FROM turns_locked AS n
     WHERE t.tenant_id = n.tenant_id AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
     RETURNING 1
 ),
@@ -111,7 +119,7 @@ turns_recorded AS (
 --]
 --[ balances
 balances_locked AS MATERIALIZED (
-    SELECT b.tenant_id, b.player_id, b.scope_key, b.currency
+    SELECT b.tenant_id, b.player_id, b.scope_key, b.currency, n.after
     FROM unnest($7::balance_move[]) AS n
     JOIN balances AS b
       ON b.tenant_id = n.tenant_id AND b.player_id = n.player_id AND b.scope_key = n.scope_key
@@ -125,7 +133,7 @@ balances_moved AS (
         balance = n.after,
         seq = greatest(b.seq, microseconds()) + cardinality($8::new_ledger_entry[]),
         updated_at = now()
-    FROM balances_locked JOIN unnest($7::balance_move[]) AS n USING (tenant_id, player_id, scope_key, currency)
+    FROM balances_locked AS n
     WHERE b.tenant_id = n.tenant_id AND b.player_id = n.player_id AND b.scope_key = n.scope_key
       AND b.currency = n.currency
     RETURNING b.tenant_id, b.player_id, b.scope_key, b.currency, b.seq
@@ -187,7 +195,7 @@ tasked AS (
 --[ stock
 stock_locked AS MATERIALIZED (
     -- Fewer rows than given: sold out, or units are not released yet.
-    SELECT s.tenant_id, s.prize_id
+    SELECT s.tenant_id, s.prize_id, n.quantity
     FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = n.tenant_id AND s.prize_id = n.prize_id
     WHERE s.total = 0 OR s.remaining - n.quantity >= n.held_back
     ORDER BY s.tenant_id, s.prize_id
@@ -197,7 +205,7 @@ taken AS (
     UPDATE stock AS s SET
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
         awarded = s.awarded + n.quantity
-    FROM stock_locked JOIN unnest($9::stock_take[]) AS n USING (tenant_id, prize_id)
+    FROM stock_locked AS n
     WHERE s.tenant_id = n.tenant_id AND s.prize_id = n.prize_id
     RETURNING s.tenant_id, s.prize_id, s.total, s.remaining
 ),
@@ -245,7 +253,7 @@ granted AS (
 --[ awards
 standings_locked AS MATERIALIZED (
     -- Fewer rows than given: the rank's prize was already given or withheld.
-    SELECT s.tenant_id, s.board_id, s.rank
+    SELECT s.tenant_id, s.board_id, s.rank, n.reward_id
     FROM unnest($16::standing_award[]) AS n
     JOIN leaderboard_standings AS s ON s.tenant_id = n.tenant_id AND s.board_id = n.board_id AND s.rank = n.rank
     WHERE s.reason = 'PENDING'
@@ -254,7 +262,7 @@ standings_locked AS MATERIALIZED (
 ),
 awarded AS (
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
-    FROM standings_locked JOIN unnest($16::standing_award[]) AS n USING (tenant_id, board_id, rank)
+    FROM standings_locked AS n
     WHERE s.tenant_id = n.tenant_id AND s.board_id = n.board_id AND s.rank = n.rank
     RETURNING 1
 ),
@@ -291,17 +299,8 @@ WHERE CASE
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
     --]
     --[ play_counts
-    WHEN (SELECT count(*) FROM counted) <> cardinality($4::play_count[]) OR EXISTS (
-        -- Checked under the row lock: a play of yesterday committed after one of today would restart today's count.
-        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
-        WHERE n.day_ends > 0 AND c.counted_at >= n.day_ends
-    ) THEN refuse('day')
-    WHEN EXISTS (
-        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
-        WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
-           -- Fewer: an earlier play was rolled back, and this play's ordinal, whose plan was shown, will be used again.
-           OR (n.exact AND c.plays < n.cap)
-    ) THEN refuse('plays')
+    WHEN (SELECT late OR n <> cardinality($4::play_count[]) FROM counts) THEN refuse('day')
+    WHEN (SELECT beyond FROM counts) THEN refuse('plays')
     --]
     --[ turns
     WHEN (SELECT count(*) FROM turns_moved) + (SELECT count(*) FROM turns_created)
@@ -314,10 +313,10 @@ WHERE CASE
         OR (SELECT count(*) FROM ledger_recorded) <> cardinality($8::new_ledger_entry[]) THEN refuse('balance')
     --]
     --[ prize_players
-    WHEN (SELECT count(*) FROM player_counted) <> cardinality($11::prize_player_count[]) OR EXISTS (
-        SELECT FROM player_counted AS c
+    WHEN (
+        SELECT count(*) <> cardinality($11::prize_player_count[]) OR bool_or(n.cap > 0 AND c.awarded > n.cap)
+        FROM player_counted AS c
         JOIN unnest($11::prize_player_count[]) AS n USING (tenant_id, prize_id, player_id)
-        WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_player')
     --]
     --[ rewards
@@ -330,9 +329,9 @@ WHERE CASE
     WHEN (SELECT count(*) FROM taken) <> cardinality($9::stock_take[]) THEN refuse('stock')
     --]
     --[ prize_days
-    WHEN (SELECT count(*) FROM day_counted) <> cardinality($10::prize_day_count[]) OR EXISTS (
-        SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (tenant_id, prize_id, day)
-        WHERE n.cap > 0 AND c.awarded > n.cap
+    WHEN (
+        SELECT count(*) <> cardinality($10::prize_day_count[]) OR bool_or(n.cap > 0 AND c.awarded > n.cap)
+        FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (tenant_id, prize_id, day)
     ) THEN refuse('prize_day')
     --]
     --[ codes

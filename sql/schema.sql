@@ -6,6 +6,21 @@
 
 CREATE DOMAIN ident AS text COLLATE "C";
 
+-- The CHECKs of tables that a play writes, as domains. Postgres parses a table's own CHECKs again in every statement
+-- that writes to it, which costs more than to evaluate them: 7 % of the CPU of a play that is committed alone.
+CREATE DOMAIN nonnegative AS bigint CHECK (VALUE >= 0);
+CREATE DOMAIN nonnegative_int AS integer CHECK (VALUE >= 0);
+CREATE DOMAIN positive_int AS integer CHECK (VALUE > 0);
+CREATE DOMAIN nonzero AS bigint CHECK (VALUE <> 0);
+CREATE DOMAIN ledger_reason AS text CHECK (VALUE IN
+    ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal', 'code'));
+CREATE DOMAIN turn_reason AS text CHECK (VALUE IN
+    ('quest', 'play', 'adjustment', 'merge', 'prize', 'reversal', 'code'));
+CREATE DOMAIN reward_state AS text CHECK (VALUE IN
+    ('won', 'claimed', 'fulfilling', 'fulfilled', 'expired', 'revoked', 'failed'));
+CREATE DOMAIN task_state AS text CHECK (VALUE IN
+    ('pending', 'delivering', 'awaiting', 'retry', 'delivered', 'dead', 'cancelled'));
+
 -- A time as unix seconds, the wire format; 0 if NULL.
 CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN coalesce(floor(extract(epoch FROM at))::bigint, 0);
@@ -296,9 +311,9 @@ CREATE INDEX prizes_watched ON prizes (tenant_id, prize_id) WHERE low_stock_at >
 CREATE TABLE stock (
     tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
-    total     bigint NOT NULL DEFAULT 0 CHECK (total >= 0),
-    remaining bigint NOT NULL DEFAULT 0 CHECK (remaining >= 0),
-    awarded   bigint NOT NULL DEFAULT 0 CHECK (awarded >= 0),
+    total     nonnegative NOT NULL DEFAULT 0,
+    remaining nonnegative NOT NULL DEFAULT 0,
+    awarded   nonnegative NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, prize_id),
     CHECK (CASE WHEN total = 0 THEN remaining = 0 ELSE total = remaining + awarded END)
 ) WITH (fillfactor = 40);
@@ -323,7 +338,7 @@ CREATE TABLE prize_days (
     tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
     day       date   NOT NULL,
-    awarded   bigint NOT NULL CHECK (awarded >= 0),
+    awarded   nonnegative NOT NULL,
     PRIMARY KEY (tenant_id, prize_id, day)
 ) WITH (fillfactor = 40);
 
@@ -332,7 +347,7 @@ CREATE TABLE prize_players (
     tenant_id text COLLATE "C" NOT NULL,
     prize_id  ident  NOT NULL,
     player_id ident  NOT NULL,
-    awarded   bigint NOT NULL CHECK (awarded >= 0),
+    awarded   nonnegative NOT NULL,
     PRIMARY KEY (tenant_id, prize_id, player_id)
 ) WITH (fillfactor = 80);
 
@@ -801,9 +816,9 @@ CREATE TABLE game_players (
     tenant_id  text COLLATE "C" NOT NULL,
     game_id    ident   NOT NULL,
     player_id  ident   NOT NULL,
-    plays      bigint  NOT NULL CHECK (plays >= 0),
+    plays      nonnegative NOT NULL,
     day        date    NOT NULL,
-    day_plays  bigint  NOT NULL CHECK (day_plays >= 0),
+    day_plays  nonnegative NOT NULL,
     busy_until bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, game_id, player_id)
 ) WITH (fillfactor = 80);
@@ -818,7 +833,7 @@ CREATE TABLE balances (
     scope_key  ident       NOT NULL,
     currency   ident       NOT NULL,
     player_id  ident       NOT NULL,
-    balance    bigint      NOT NULL CHECK (balance >= 0),
+    balance    nonnegative NOT NULL,
     seq        bigint      NOT NULL DEFAULT 0,
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, scope_key, currency)
@@ -833,10 +848,9 @@ CREATE TABLE ledger_entries (
     scope_key     ident       NOT NULL,
     currency      ident       NOT NULL,
     player_id     ident       NOT NULL,
-    amount        bigint      NOT NULL CHECK (amount <> 0),
-    balance_after bigint      NOT NULL CHECK (balance_after >= 0),
-    reason        text        NOT NULL
-                  CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal', 'code')),
+    amount        nonzero NOT NULL,
+    balance_after nonnegative NOT NULL,
+    reason        ledger_reason NOT NULL,
     reference_id  text        NOT NULL,
     reward_id     ident       NOT NULL DEFAULT '',
     created_at    timestamptz NOT NULL DEFAULT now(),
@@ -904,7 +918,7 @@ CREATE TABLE turn_balances (
     tenant_id   text COLLATE "C" NOT NULL,
     campaign_id ident       NOT NULL,
     player_id   ident       NOT NULL,
-    balance     bigint      NOT NULL CHECK (balance >= 0),
+    balance     nonnegative NOT NULL,
     updated_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, campaign_id)
 ) WITH (fillfactor = 80);
@@ -914,10 +928,9 @@ CREATE TABLE turn_entries (
     entry_id      ident       NOT NULL,
     campaign_id   ident       NOT NULL,
     player_id     ident       NOT NULL,
-    amount        bigint      NOT NULL CHECK (amount <> 0),
-    balance_after bigint      NOT NULL CHECK (balance_after >= 0),
-    reason        text        NOT NULL
-                  CHECK (reason IN ('quest', 'play', 'adjustment', 'merge', 'prize', 'reversal', 'code')),
+    amount        nonzero NOT NULL,
+    balance_after nonnegative NOT NULL,
+    reason        turn_reason NOT NULL,
     reference_id  text        NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, entry_id)
@@ -941,9 +954,8 @@ CREATE TABLE rewards (
     name         text             NOT NULL,
     type         text             NOT NULL,
     value        double precision NOT NULL,
-    quantity     integer          NOT NULL CHECK (quantity > 0),
-    status       text             NOT NULL DEFAULT 'won' CHECK (status IN
-                 ('won', 'claimed', 'fulfilling', 'fulfilled', 'expired', 'revoked', 'failed')),
+    quantity     positive_int     NOT NULL,
+    status       reward_state     NOT NULL DEFAULT 'won',
     claim_key    text,
     won_at       timestamptz      NOT NULL DEFAULT now(),
     claimed_at   timestamptz,
@@ -1164,9 +1176,8 @@ CREATE TABLE tasks (
     campaign_id     ident       NOT NULL,
     player_id       ident       NOT NULL,
     channel         text        NOT NULL,
-    status          text        NOT NULL CHECK (status IN
-                    ('pending', 'delivering', 'awaiting', 'retry', 'delivered', 'dead', 'cancelled')),
-    attempts        integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    status          task_state  NOT NULL,
+    attempts        nonnegative_int NOT NULL DEFAULT 0,
     last_error      text        NOT NULL DEFAULT '',
     external_id     text        NOT NULL DEFAULT '',
     next_attempt_at timestamptz,

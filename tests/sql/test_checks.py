@@ -102,12 +102,12 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
 }
 
 _CONSTRAINTS: Final = """
-    SELECT c.relname || CASE WHEN cardinality(k.conkey) = 1 THEN '.' || a.attname ELSE '' END AS name,
-           pg_get_expr(k.conbin, k.conrelid) AS condition, a.attname::text AS column,
-           format_type(a.atttypid, NULL) AS type
+    SELECT c.relname || CASE WHEN cardinality(k.conkey) > 1 THEN '' ELSE '.' || a.attname END AS name,
+           replace(pg_get_expr(k.conbin, k.conrelid), 'VALUE', a.attname) AS condition, a.attname::text AS column,
+           format_type(coalesce(nullif(t.typbasetype, 0), t.oid), NULL) AS type
     FROM pg_constraint AS k
-    JOIN pg_class AS c ON c.oid = k.conrelid
-    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.conkey[1]
+    JOIN pg_attribute AS a ON (a.attrelid = k.conrelid AND a.attnum = k.conkey[1]) OR a.atttypid = k.contypid
+    JOIN pg_class AS c ON c.oid = a.attrelid AND c.relkind = 'r' JOIN pg_type AS t ON t.oid = a.atttypid
     WHERE k.contype = 'c' AND k.connamespace = 'public'::regnamespace ORDER BY 1
 """
 

@@ -46,10 +46,7 @@ WALLETS: Final[dict[str, Case]] = {
         "ann|w gem|at most 5|6",
     ),
     "player_negative": (
-        """ALTER TABLE balances DROP CONSTRAINT balances_balance_check;
-        ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_balance_after_check;
-        ALTER TABLE turn_balances DROP CONSTRAINT turn_balances_balance_check;
-        ALTER TABLE turn_entries DROP CONSTRAINT turn_entries_balance_after_check;
+        """ALTER DOMAIN nonnegative DROP CONSTRAINT nonnegative_check;
         + balances player_id scope_key=w currency balance: ann coin -1 | ann gem 0 | bob coin -1;
         + ledger_entries player_id entry_id balance_after reason=adjustment: ann e1 -2 | ann e2 0 | bob e3 -2;
         + turn_balances player_id campaign_id balance: ann c1 -3 | ann c2 0 | bob c1 -3;

@@ -5,7 +5,7 @@
 -- Each part is conditional: a balance must be unchanged, stock must suffice, a cap must hold; a session, an idempotency
 -- key and a milestone are used once. If a part matches fewer rows than it was given, refuse() names the part and fails
 -- the whole statement (SQLSTATE TB001). A part that inserts a row that exists fails it as well, by a unique index
--- (sql/guards.py): ON CONFLICT would search every index for every row first, at 10 % of a play's CPU.
+-- (sql/guards.py): ON CONFLICT would search every index for every row first, at 4 % of a play's CPU.
 -- Lock order: arrays are sorted by key, and a `_locked` part locks rows in that order before they are updated. Otherwise
 -- the plan could visit a small table in physical order. The guards at the end read their parts completely and so fix
 -- the order of the parts, that of sql/locks.py. A part that no guard reads to its end would run last, in any order.

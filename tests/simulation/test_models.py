@@ -11,6 +11,7 @@ from ops.simulation.auditing import put
 from ops.simulation.postgres import MODELS, TABLES, WRITE, Ran, Row
 from ops.simulation.run import Result, plan_of, run
 from runtime.stores.database import Database
+from sql.guards import guard_of
 
 SEEDS = range(12)
 LONG_AGO = 1_700_000_000
@@ -42,8 +43,7 @@ async def _compare_all(url: str, runs: list[Result]) -> None:
         await connection.execute(CLOCKS)
         await connection.execute("SET search_path = simulated, pg_catalog, public")
         for result in runs:
-            outside = connection.transaction()
-            await outside.start()
+            await (outside := connection.transaction()).start()
             for group in _transactions(result.ran):
                 await _compare(connection, group)
             await outside.rollback()
@@ -80,7 +80,7 @@ async def _compare(connection: asyncpg.Connection, group: list[Ran]) -> None:
             else:
                 found = [dict(row) for row in await connection.fetch(one.text, *one.args)]
         except asyncpg.PostgresError as error:
-            assert str(error) == one.result, one
+            assert f"guard {guard_of(error)}" == one.result, one
             break
         assert _plain(found) == _plain(one.result), (_name(one.text), one.args)
     if group[-1].text == "COMMIT":

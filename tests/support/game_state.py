@@ -68,8 +68,7 @@ def state_of(
     *players: PlayerState, snapshot: GameSnapshot | None = None, stocks: dict[str, StockState] | None = None, **own: Any
 ) -> GameState:
     of = {"snapshot": snapshot or game(), "stock": {"mug": stock()} if stocks is None else stocks}
-    of |= {"players": {player.player_id: player for player in players or (ann(),)}, "under_way": ()}
-    of |= {"compared": True, "recent": True}
+    of |= {"players": {player.player_id: player for player in players or (ann(),)}, "under_way": (), "compared": True}
     of |= {"day": TODAY, "resets_at": 99, "now": NOW, "round": ROUND, "keys": KEYS, "session_seconds": 100}
     return GameState(**{**of, **own})
 

@@ -290,8 +290,6 @@ def _decide(cache: GameCache, batch: Batch) -> None:
                 batch.answers.append(decided)
             taken |= retry_keys
         except Fault as fault:
-            if not batch.state.recent:
-                raise StaleRead from None
             # Never refuse because of a decision of this batch that may still be rolled back.
             if (pending.searched or not retry_keys) and not _follows(batch, pending):
                 batch.answers.append(Answer(pending, fault))

@@ -24,8 +24,8 @@ QUERIES: Final = sql.load("play")
 PLAYERS_MAX: Final = 10_000
 """Players that one game's actor caches; beyond this it clears the cache and reads again."""
 REFRESH_SECONDS: Final = 1.0
-"""Starts are admitted, and requests refused, only by a snapshot compared with the database within this time. Plays are
-admitted by an older one: the guards of their commit compare it."""
+"""Starts are admitted only by a snapshot compared with the database within this time. Plays are admitted by an older
+one: the guards of their commit compare it, and a refused play is first decided again by what is read then."""
 
 
 class GameCache:
@@ -127,7 +127,8 @@ class GameCache:
                     or ((snapshot.shows_plan or snapshot.entry is not None) and type(pending.request) is m.StartRequest)
                 )
             }
-            if not needed and self.refreshed_at and (self._is_recent(now) or _are_plays(requests)):
+            recent = 0 <= now - self.refreshed_at < REFRESH_SECONDS
+            if not needed and self.refreshed_at and (recent or _are_plays(requests)):
                 return snapshot
             # One request that creates the player's row is enough, even next to requests that do not.
             created = {
@@ -144,9 +145,6 @@ class GameCache:
                 continue
             if not self.merged or not self._redirect_merged(requests):
                 return snapshot
-
-    def _is_recent(self, now: float) -> bool:
-        return 0 <= now - self.refreshed_at < REFRESH_SECONDS
 
     async def _read(self, snapshot: GameSnapshot, needed: set[str], created: set[str]) -> tuple[int, float]:
         """Reads the players in `needed` and all stock. Returns the catalogue's version and the database's time.
@@ -223,15 +221,13 @@ class GameCache:
         """This round's state. Decide and begin the commit before the next await: other rounds change it."""
         snapshot, engine = self.snapshot, self.engine
         assert snapshot is not None, "a round begins with refresh"
-        now, compared = engine.clock.now(), self.compared_in == self.round
         return GameState(
             snapshot=snapshot,
             day=self.day,
             resets_at=self.resets_at,
-            now=now,
+            now=engine.clock.now(),
             round=self.round,
-            compared=compared,
-            recent=compared or self._is_recent(now),
+            compared=self.compared_in == self.round,
             players=self.players,
             stock=self.stock,
             under_way=self.committing.values(),

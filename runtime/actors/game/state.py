@@ -239,7 +239,6 @@ class GameState:
 
     day, resets_at: the campaign's local day, and when it ends (unix seconds). now: the database's time.
     round: data read in an earlier round is cached data. compared: this round compared the snapshot with the database.
-    recent: it was compared recently enough to refuse a request by it.
     under_way: the players of each pending commit, if their next plays depend on it.
     keys: sign sessions and cursors; the first one signs new ones. session_seconds: lifetime of a session.
     """
@@ -250,7 +249,6 @@ class GameState:
     now: float
     round: int
     compared: bool
-    recent: bool
     players: dict[str, PlayerState]
     stock: dict[str, StockState]
     under_way: Collection[frozenset[str]]

@@ -79,8 +79,7 @@ async def test_forecast_of_each_handler_says_what_its_plays_win(world: World, mo
     coins = await world.game(COLLECTION, COINS)
     found = (await of(coins, plays=50)).data
     assert found["exact"] and (found["mean"], found["prizes"][0]["units_mean"]) == (0, pytest.approx(100))
-    drop = {"frequency": 1, "max_catchable": 2}
-    drops = [{"type": "mug", "prize_id": mug, **drop}, {"type": "leaf", **drop}]
+    drops = [{"type": t, "prize_id": p, "frequency": 1, "max_catchable": 2} for t, p in (("a", mug), ("b", ""))]
     gifts = await world.game(GIFTS, {"drops": drops, "total_items": 2, "interval_ms": 1})
     for caught, units, assumption in (("", 1.0, "ALL_CAUGHT"), ("0.5,1", 0.5, "CATCHES_DECLARED")):
         found = (await of(gifts, plays=5_000, caught=caught, budget=20_000)).data

@@ -140,13 +140,15 @@ undone AS (
 UPDATE campaign_marks SET counted_until = '-infinity', players = 0, returned = 0 WHERE tenant_id = $1 AND campaign_id = $2
 
 -- name: lock_watermarks_of_player
--- Locks the watermarks of all campaigns that the player played in, in key order, so that nothing is counted meanwhile.
+-- Locks the watermarks of all campaigns that the player played in (archived ones: was counted in), in key order, so that
+-- nothing is counted meanwhile.
 SELECT m.campaign_id
 FROM campaign_marks AS m
 WHERE m.tenant_id = $1
   AND m.campaign_id IN (
       SELECT g.campaign_id FROM plays AS p JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
-      WHERE p.tenant_id = $1 AND p.player_id = $2)
+      WHERE p.tenant_id = $1 AND p.player_id = $2
+      UNION ALL SELECT d.campaign_id FROM campaign_player_days AS d WHERE d.tenant_id = $1 AND d.player_id = $2)
 ORDER BY m.campaign_id
 FOR UPDATE
 

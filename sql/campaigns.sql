@@ -10,7 +10,7 @@ VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11,
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
           timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
-          budget, budget_currency, entry, frozen, messages, tracking, revision,
+          budget, budget_currency, entry, frozen, messages, tracking, revision, archive_of(tenant_id, campaign_id) AS archive,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
@@ -18,7 +18,7 @@ RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
        timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
-       budget, budget_currency, entry, frozen, messages, tracking, revision,
+       budget, budget_currency, entry, frozen, messages, tracking, revision, archive_of(tenant_id, campaign_id) AS archive,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -30,7 +30,7 @@ WHERE tenant_id = $1 AND campaign_id = $2
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
        timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
-       budget, budget_currency, entry, frozen, messages, tracking, revision,
+       budget, budget_currency, entry, frozen, messages, tracking, revision, archive_of(tenant_id, campaign_id) AS archive,
        unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3
@@ -54,7 +54,7 @@ WHERE tenant_id = $1 AND campaign_id = $2 AND $19::integer IN (0, revision)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
           timezone, settings, origins, hosts_of(tenant_id, campaign_id) AS hosts,
-          budget, budget_currency, entry, frozen, messages, tracking, revision,
+          budget, budget_currency, entry, frozen, messages, tracking, revision, archive_of(tenant_id, campaign_id) AS archive,
           unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: stop_counting_entries

@@ -155,6 +155,15 @@ SELECT n.id FROM (
 WHERE EXISTS (SELECT FROM log_trees WHERE tenant_id = $1)
 ORDER BY n.id COLLATE "C" LIMIT $3
 
+-- name: walk_archive
+-- The next $3 campaigns after $2 with an archive, or with an audit entry of one.
+SELECT o.id FROM (
+    SELECT campaign_id AS id FROM play_archives WHERE tenant_id = $1
+    UNION
+    SELECT subject_id FROM audit_entries WHERE tenant_id = $1 AND subject_type = 'campaign' AND action = 'campaign.archive'
+) AS o
+WHERE o.id > $2 ORDER BY o.id LIMIT $3
+
 -- name: walk_leaf
 -- The next $3 leaves of the log (by index, padded) after $2.
 SELECT lpad(leaf_index::text, 19, '0') AS id FROM log_leaves
@@ -224,7 +233,7 @@ FROM (
 ) AS m
 
 -- name: player_points
--- The points that a play won are in the ledger, and no others refer to it.
+-- The points that a play won are in the ledger, and no others refer to it. Without archived plays.
 SELECT m.player_id AS id, m.play_id AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
        sum(m.won)::text AS expected, sum(m.credited)::text AS found
 FROM (
@@ -237,10 +246,10 @@ FROM (
       AND reward_id = ''
 ) AS m
 GROUP BY m.player_id, m.play_id
-HAVING sum(m.won) <> sum(m.credited)
+HAVING sum(m.won) <> sum(m.credited) AND NOT is_archived_play($1, m.play_id)
 
 -- name: player_items
--- The items that a play won are in the ledger, and no others refer to a play; quests give none.
+-- The items that a play won are in the ledger, and no others refer to a play; quests give none. Without archived plays.
 SELECT m.player_id AS id, m.play_id || ' ' || m.item AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
        sum(m.listed)::text AS expected, sum(m.credited)::text AS found
 FROM (
@@ -256,7 +265,7 @@ FROM (
       AND (reason = 'play_reward' AND currency <> 'points' OR reason = 'quest_reward')
 ) AS m
 GROUP BY m.player_id, m.play_id, m.item
-HAVING sum(m.listed) <> sum(m.credited)
+HAVING sum(m.listed) <> sum(m.credited) AND NOT is_archived_play($1, m.play_id)
 
 -- name: player_reversed
 -- The movements of a reward add up to 0 if it is revoked, and only then.
@@ -363,7 +372,7 @@ GROUP BY n.player_id, n.campaign_id
 HAVING bool_or(n.often > 0 AND n.turns <> 0) OR sum(n.often) FILTER (WHERE n.often > 0) > 1
 
 -- name: player_turn_spent
--- A spent turn belongs to one play, and a play spends at most one.
+-- A spent turn belongs to one play, which may be archived, and a play spends at most one.
 SELECT e.player_id AS id, e.play_id AS row_id, e.campaign_id AS scope_key, 'one turn of one play' AS expected,
        CASE WHEN p.play_id IS NULL THEN 'no such play' ELSE -e.turns || ' turns' END AS found
 FROM (
@@ -372,7 +381,7 @@ FROM (
     GROUP BY player_id, campaign_id, reference_id
 ) AS e
 LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = e.play_id
-WHERE p.play_id IS NULL OR e.turns <> -1
+WHERE (p.play_id IS NULL AND NOT is_archived_play($1, e.play_id)) OR e.turns <> -1
 
 -- name: player_turn_needed
 -- A play that requires a turn has spent one. The entry stays with the guest if the play was merged into a player.
@@ -551,7 +560,7 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL A
 )
 
 -- name: player_outcome
--- A play's reward is listed in the play's outcome, and belongs to its player.
+-- A play's reward is listed in the play's outcome, and belongs to its player. Without archived plays.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'listed in ' || r.play_id AS expected,
        CASE WHEN p.play_id IS NULL THEN 'no such play'
             WHEN p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id)) THEN 'a play of ' || p.player_id
@@ -567,7 +576,7 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id <> '' AND
         ) AS listed
         WHERE listed ->> 'reward_id' = r.reward_id
     )
-)
+) AND NOT (p.play_id IS NULL AND is_archived_play($1, r.play_id))
 
 -- name: player_prize_counter
 -- A player's counter of a prize is the number of units in the player's rewards. Plays that win points create no rewards,
@@ -930,7 +939,7 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND (o.player_id IS NULL 
 -- ---------------------------------------------------------------- counters and caps of plays
 
 -- name: counter_plays
--- A player's counter of a game is the number of the player's plays.
+-- A player's counter of a game is the number of the player's plays, unless they are archived.
 SELECT a.k AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key, n.plays::text AS expected,
        coalesce(c.plays, 0)::text AS found
 FROM (
@@ -943,10 +952,10 @@ CROSS JOIN LATERAL (
 ) AS n
 LEFT JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = a.game_id AND c.player_id = a.player_id
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
-WHERE n.plays <> coalesce(c.plays, 0)
+WHERE n.plays <> coalesce(c.plays, 0) AND NOT is_archived($1, g.campaign_id)
 
 -- name: counter_day
--- A player's daily counter is the number of plays on that local day. Ignores plays within seconds of midnight, which may
+-- A player's daily counter is the number of plays on that local day, unless they are archived. Ignores plays within seconds of midnight, which may
 -- count for the day of their decision, and days around a change of the campaign's time zone.
 WITH moves AS MATERIALIZED (
     SELECT e.subject_id AS campaign_id, e.created_at, e.before ->> 'timezone' AS zone FROM audit_entries AS e
@@ -979,7 +988,7 @@ CROSS JOIN LATERAL (
     ) AS l
     WHERE l.at BETWEEN c.day::timestamp - interval '5 seconds' AND c.day::timestamp + interval '86405 seconds'
 ) AS n
-WHERE c.day_plays <> n.plays AND NOT n.near_midnight AND NOT EXISTS (
+WHERE c.day_plays <> n.plays AND NOT n.near_midnight AND NOT is_archived($1, z.campaign_id) AND NOT EXISTS (
     SELECT FROM moves AS m
     WHERE m.campaign_id = z.campaign_id
       AND m.created_at BETWEEN c.day::timestamptz - interval '2 days' AND c.day::timestamptz + interval '3 days'
@@ -1220,7 +1229,7 @@ LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
 WHERE s.rank <> s.nth OR s.score > s.above OR (s.score = s.above AND s.achieved_at < s.above_at)
 
 -- name: board_scores
--- A finalized board's scores are those of its players' plays and adjustments. Ignores players with a play around the
+-- A finalized board's scores are those of its players' plays and adjustments, unless these are archived. Ignores players with a play around the
 -- moment of an early finalization, and players in a merge since. sql/leaderboards.sql defines a score.
 SELECT s.board_id AS id, s.rank::text AS row_id, b.campaign_id AS scope_key,
        coalesce(v.value + a.delta, 0)::text AS expected, s.score::text AS found
@@ -1252,6 +1261,7 @@ CROSS JOIN LATERAL (
     WHERE d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
 ) AS a
 WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[]) AND s.score <> v.value + a.delta AND NOT v.uncertain
+  AND NOT is_archived($1, b.campaign_id)
   AND NOT EXISTS (
       SELECT FROM players AS o
       WHERE o.tenant_id = $1 AND o.player_id = s.player_id AND o.merged_into IS NOT NULL)
@@ -1310,7 +1320,7 @@ WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
 -- ---------------------------------------------------------------- campaigns' counts
 
 -- name: day_counts
--- A campaign's day has the plays, players and wins of that local day, up to the watermark.
+-- A campaign's day has the plays, players and wins of that local day, up to the watermark, unless they are archived.
 SELECT a.k AS id, '' AS row_id, a.campaign_id AS scope_key,
        n.plays || ' plays, ' || n.players || ' players, ' || n.wins || ' wins' AS expected,
        d.plays || ' plays, ' || d.players || ' players, ' || d.wins || ' wins' AS found
@@ -1331,7 +1341,7 @@ CROSS JOIN LATERAL (
       AND p.game_id = ANY(ARRAY(
           SELECT g.game_id FROM games AS g WHERE g.tenant_id = $1 AND g.campaign_id = a.campaign_id))
 ) AS n
-WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins)
+WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins) AND NOT is_archived($1, a.campaign_id)
 
 -- name: campaign_players
 -- A campaign's player counts match its days: distinct players, and those on more than one day.
@@ -1421,7 +1431,7 @@ END
 -- name: logged_leaf
 -- Every row from before the log's watermark has its leaf. A missing one means that the row is back-dated.
 WITH missing AS MATERIALIZED (
-    SELECT k.id, (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL)
+    SELECT k.id, (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL, NULL)
                                          ::log_leaves), 'UTF8')::jsonb ->> 'at')::bigint AS at
     FROM unnest($2::text[]) AS k (id)
     WHERE NOT EXISTS (
@@ -1437,7 +1447,7 @@ WHERE to_timestamp(m.at / 1000000.0) < t.logged_until - interval '60 seconds'
 SELECT k.id, '' AS row_id, '' AS scope_key, 'not later than now' AS expected, iso(to_timestamp(r.at / 1000000)) AS found
 FROM unnest($2::text[]) AS k (id)
 CROSS JOIN LATERAL (
-    SELECT (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL)
+    SELECT (convert_from(log_entry(ROW($1, 0, split_part(k.id, ' ', 1), split_part(k.id, ' ', 2), '', NULL, NULL, NULL)
                                    ::log_leaves), 'UTF8')::jsonb ->> 'at')::bigint AS at
 ) AS r
 WHERE r.at > unix_micro(clock_timestamp() + interval '60 seconds') AND NOT EXISTS (
@@ -1445,11 +1455,42 @@ WHERE r.at > unix_micro(clock_timestamp() + interval '60 seconds') AND NOT EXIST
     WHERE l.tenant_id = $1 AND l.kind = split_part(k.id, ' ', 1) AND l.row_id = split_part(k.id, ' ', 2))
 
 -- name: leaf_row
--- Each leaf of the log has its row, which still hashes to it.
+-- Each leaf of the log has its row, which still hashes to it, or names the archive that has the play, which is deleted.
 SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
        encode(l.hash, 'hex') AS expected, coalesce(encode(h.hash, 'hex'), 'no such row') AS found
 FROM log_leaves AS l CROSS JOIN LATERAL (SELECT log_leaf_hash(log_entry(l)) AS hash OFFSET 0) AS h
 WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND h.hash IS DISTINCT FROM l.hash
+  AND NOT (l.kind = 'play' AND h.hash IS NULL AND EXISTS (
+      SELECT FROM play_archives AS a
+      WHERE a.tenant_id = $1 AND a.number = l.archive AND a.entry_id <> ''
+        AND l.leaf_index BETWEEN a.first_leaf AND a.last_leaf))
+
+-- name: archive_entry
+-- An archive and its entry in the audit log have the same file, plays and digest.
+SELECT k.id, coalesce(e.entry_id, '') AS row_id, k.id AS scope_key,
+       CASE WHEN e.entry_id IS NULL THEN 'an audit entry'
+            ELSE concat_ws(' ', e.after ->> 'plays', e.after ->> 'file_sha256', e.after ->> 'digest') END AS expected,
+       CASE WHEN a.campaign_id IS NULL THEN 'no archive'
+            ELSE concat_ws(' ', a.plays, a.file_sha256, a.digest) END AS found
+FROM unnest($2::text[]) AS k (id)
+LEFT JOIN play_archives AS a ON a.tenant_id = $1 AND a.campaign_id = k.id
+LEFT JOIN audit_entries AS e ON e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = k.id
+    AND e.action = 'campaign.archive'
+WHERE (a.entry_id <> '' OR e.entry_id IS NOT NULL) AND (a.entry_id, a.plays::text, a.file_sha256::text, a.digest::text)
+    IS DISTINCT FROM (e.entry_id, e.after ->> 'plays', e.after ->> 'file_sha256', e.after ->> 'digest')
+
+-- name: archive_plays
+-- An archive has as many leaves of plays as plays were deleted for it; once it has finished, those of its file.
+SELECT a.campaign_id AS id, '' AS row_id, a.campaign_id AS scope_key,
+       CASE WHEN a.finished_at IS NULL THEN a.counted::text ELSE a.plays || ' ' || a.digest END AS expected,
+       concat_ws(' ', n.plays, nullif(n.digest, '')) AS found
+FROM play_archives AS a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS plays, CASE WHEN a.finished_at IS NOT NULL THEN archive_digest(a) END AS digest FROM log_leaves AS l
+    WHERE l.tenant_id = $1 AND l.leaf_index BETWEEN a.first_leaf AND a.last_leaf AND l.archive = a.number
+) AS n
+WHERE a.tenant_id = $1 AND a.campaign_id = ANY($2::text[]) AND a.entry_id <> ''
+  AND (n.plays <> a.counted OR (a.finished_at IS NOT NULL AND (n.plays, n.digest) <> (a.plays, a.digest)))
 
 -- name: leaf_time
 -- No leaf is of a row from more than a minute before the mark that precedes it. Otherwise the row is back-dated, or the

@@ -36,9 +36,12 @@ FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2
 
 -- name: counts
--- Counts of player $2, and the time of the last play: that of the latest hundred sessions, since reading it from all of
+-- Counts of player $2, with archived plays, and the time of the last play in the database: that of the latest hundred sessions, since reading it from all of
 -- ten thousand plays would touch as many pages.
-SELECT (SELECT count(*) FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = $2) AS plays,
+SELECT (SELECT count(*) FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.player_id = $2 AND NOT p.game_id = ANY(archived_games($1)))
+       + (SELECT coalesce(sum(c.plays), 0)::bigint FROM game_players AS c
+          WHERE c.tenant_id = $1 AND c.game_id = ANY(archived_games($1)) AND c.player_id = $2) AS plays,
        (SELECT unix(max(p.played_at)) FROM plays AS p
         WHERE p.tenant_id = $1 AND p.play_id = ANY (ARRAY(
             SELECT o.play_id FROM plays AS o WHERE o.tenant_id = $1 AND o.player_id = $2

@@ -181,6 +181,11 @@ SELECT n.player_id,
        AND (n.erased_at IS NULL OR n.updated_at > n.erased_at)
        AND NOT EXISTS (
            SELECT FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.played_at >= n.since)
+       -- The plays of archived campaigns; a local day may begin a day earlier.
+       AND NOT EXISTS (
+           SELECT FROM game_players AS c
+           WHERE c.tenant_id = $1 AND c.game_id = ANY(archived_games($1)) AND c.player_id = n.player_id
+             AND c.day >= n.since::date - 1)
        AND NOT EXISTS (
            SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = n.player_id
              AND greatest(r.won_at, r.claimed_at) >= n.since)

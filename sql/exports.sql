@@ -289,7 +289,14 @@ LEFT JOIN (
         FROM jsonb_array_elements(entry_decisions($1, e.entry_id, e.given, n.tokens)) AS k
     ) AS d
     CROSS JOIN LATERAL (
-        SELECT count(*) AS plays, count(*) FILTER (WHERE o.wins > coalesce(o.surplus_wins, 0)) AS wins
+        -- Of archived plays, only the number is known.
+        SELECT CASE WHEN is_archived($1, e.campaign_id) THEN (
+                   SELECT coalesce(sum(k.plays), 0)::bigint FROM games AS g
+                   JOIN game_players AS k ON k.tenant_id = $1 AND k.game_id = g.game_id AND k.player_id = e.player_id
+                   WHERE g.tenant_id = $1 AND g.campaign_id = e.campaign_id
+               ) ELSE count(*) END AS plays,
+               CASE WHEN NOT is_archived($1, e.campaign_id)
+                    THEN count(*) FILTER (WHERE o.wins > coalesce(o.surplus_wins, 0)) END AS wins
         FROM plays AS o JOIN games AS g ON g.tenant_id = $1 AND g.game_id = o.game_id
         WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND g.campaign_id = e.campaign_id
     ) AS p

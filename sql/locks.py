@@ -54,6 +54,8 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "revocations",
     # Games, and the counts of plays.
     "campaigns",
+    # The archive of a campaign's plays, then a batch of them and their leaves.
+    "play_archives",
     "games",
     "game_revisions",
     "test_runs",

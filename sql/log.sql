@@ -139,7 +139,7 @@ WITH salted AS MATERIALIZED (
     LEFT JOIN plays AS p ON p.tenant_id = $1 AND starts_with(k.id, 'play ') AND p.play_id = substr(k.id, 6)
     LEFT JOIN audit_entries AS a ON a.tenant_id = $1 AND starts_with(k.id, 'audit ') AND a.entry_id = substr(k.id, 7)
 )
-SELECT s.kind, s.row_id, log_leaf_hash(log_entry(ROW($1, 0, s.kind, s.row_id, '', NULL, s.salt)::log_leaves)) AS hash,
+SELECT s.kind, s.row_id, log_leaf_hash(log_entry(ROW($1, 0, s.kind, s.row_id, '', NULL, s.salt, NULL)::log_leaves)) AS hash,
        coalesce(hash_actor(s.actor, s.salt), hash_sent(s.play, s.salt)) AS sent, s.salt
 FROM salted AS s
 WHERE NOT EXISTS (
@@ -209,8 +209,10 @@ SELECT note FROM log_checkpoints WHERE tenant_id = $1 ORDER BY size DESC LIMIT 1
 SELECT log_hashes($1, $2, $3, $4)
 
 -- name: entries
--- The leaves from $2 to before $3 with their entries as the rows are now. entry NULL: the row is missing.
-SELECT l.kind, l.row_id, log_entry(l) AS entry FROM log_leaves AS l
+-- The leaves from $2 to before $3 with their entries as the rows are now. entry NULL: the row is missing; archive: the
+-- audit entry of the archive that has it.
+SELECT l.kind, l.row_id, log_entry(l) AS entry, a.entry_id AS archive FROM log_leaves AS l
+LEFT JOIN play_archives AS a ON a.tenant_id = $1 AND a.number = l.archive
 WHERE l.tenant_id = $1 AND l.leaf_index >= $2 AND l.leaf_index < $3 ORDER BY l.leaf_index
 
 -- name: leaf_of

@@ -809,6 +809,46 @@ CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, game_id, i
 -- tenant's reader would read every tenant's plays. Plays of a batch have one time, which the index stores once.
 CREATE INDEX plays_time ON plays (tenant_id, played_at);
 
+-- The archive of a campaign that is over: its plays are in a dossier, and their rows are deleted
+-- (runtime/operations/campaigns/archiving.py). number: what the log's leaves of these plays name. file_sha256: the dossier.
+-- plays, digest, first_leaf, last_leaf: the file's plays (runtime/rules/log/digest.py). entry_id: the archive's audit entry;
+-- '': the file is still compared with the log. Done before next_leaf: `counted` plays were compared, with the digest
+-- `compared`, or deleted. finished_at NULL: some are still to be deleted.
+CREATE TABLE play_archives (
+    tenant_id   text COLLATE "C" NOT NULL,
+    campaign_id ident       NOT NULL,
+    number      integer     NOT NULL,
+    file_sha256 ident       NOT NULL,
+    plays       bigint      NOT NULL CHECK (plays > 0),
+    digest      ident       NOT NULL,
+    first_leaf  bigint      NOT NULL,
+    last_leaf   bigint      NOT NULL,
+    next_leaf   bigint      NOT NULL,
+    counted     bigint      NOT NULL DEFAULT 0,
+    compared    bytea       NOT NULL DEFAULT '',
+    entry_id    ident       NOT NULL DEFAULT '',
+    started_at  timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+CREATE UNIQUE INDEX play_archives_number ON play_archives (tenant_id, number);
+
+-- The campaign's archive as staff see it (CampaignArchive of game.proto). NULL: its plays are in the database.
+CREATE FUNCTION archive_of(tenant text, campaign text) RETURNS jsonb LANGUAGE sql STABLE RETURN (
+    SELECT jsonb_build_object('file_sha256', a.file_sha256, 'plays', a.plays, 'deleted', a.counted,
+                              'started_at', unix(a.started_at), 'finished_at', unix(a.finished_at))
+    FROM play_archives AS a WHERE a.tenant_id = tenant AND a.campaign_id = campaign AND a.entry_id <> '');
+
+-- Whether plays of the campaign were deleted after they were archived.
+CREATE FUNCTION is_archived(tenant text, campaign text) RETURNS boolean LANGUAGE sql STABLE RETURN EXISTS (
+    SELECT FROM play_archives AS a WHERE a.tenant_id = tenant AND a.campaign_id = campaign AND a.entry_id <> '');
+
+-- The games of archived campaigns.
+CREATE FUNCTION archived_games(tenant text) RETURNS text[] LANGUAGE sql STABLE RETURN ARRAY(
+    SELECT g.game_id FROM play_archives AS a
+    JOIN games AS g ON g.tenant_id = tenant AND g.campaign_id = a.campaign_id
+    WHERE a.tenant_id = tenant AND a.entry_id <> '');
+
 -- A player's plays of a game: in total, and on the local day of the last play. If the campaign's time zone has moved
 -- west since, `day` may be in the future; its plays then count for the current day.
 -- busy_until: unix milliseconds up to which plays have used the player's time (runtime/actors/game/eligibility.py).
@@ -1920,7 +1960,7 @@ CREATE TABLE log_trees (
 
 -- The leaves in order: the hash of an entry, and the row that the entry is about.
 -- sent: the salted hash of what a player sent with a play, or of an audit entry's actor; NULL: nothing. salt: NULL after
--- an erasure.
+-- an erasure or an archive. archive: the number of the archive that the play is in; NULL: the play was not archived.
 CREATE TABLE log_leaves (
     tenant_id  text COLLATE "C" NOT NULL,
     leaf_index bigint NOT NULL,
@@ -1929,6 +1969,7 @@ CREATE TABLE log_leaves (
     hash       bytea  NOT NULL,
     sent       bytea,
     salt       bytea,
+    archive    integer,
     PRIMARY KEY (tenant_id, leaf_index)
 );
 CREATE UNIQUE INDEX log_leaves_row ON log_leaves (tenant_id, kind, row_id);
@@ -2061,10 +2102,15 @@ CREATE FUNCTION log_text(l ledger_entries) RETURNS text LANGUAGE sql STABLE RETU
     '{"amount":', l.amount, ',"at":', unix_micro(l.created_at), ',"currency":', to_json(l.currency),
     ',"id":', to_json(l.entry_id), ',"kind":"adjustment","reference_id":', to_json(l.reference_id),
     ',"scope_key":', to_json(l.scope_key), '}');
+-- An archive's entry has its facts, so that a witness knows which rows may be missing.
 CREATE FUNCTION log_text(a audit_entries, salt bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
     '{"action":', to_json(a.action), ',"actor":"', encode(hash_actor(a.actor, salt), 'hex'),
-    '","at":', unix_micro(a.created_at), ',"id":', to_json(a.entry_id),
-    ',"kind":"audit","row":"', hex_sha256(audited_row(a, salt)), '"}');
+    '","at":', unix_micro(a.created_at), CASE WHEN a.action = 'campaign.archive' THEN concat(
+        ',"campaign_id":', to_json(a.subject_id), ',"digest":', coalesce(a.after -> 'digest', 'null'),
+        ',"file_sha256":', coalesce(a.after -> 'file_sha256', 'null')) END,
+    ',"id":', to_json(a.entry_id), ',"kind":"audit"',
+    CASE WHEN a.action = 'campaign.archive' THEN concat(',"plays":', coalesce(a.after -> 'plays', 'null')) END,
+    ',"row":"', hex_sha256(audited_row(a, salt)), '"}');
 
 -- The entry of a leaf as its row is now. NULL: the row is missing. An erased play keeps the `sent` of its leaf, since the
 -- hashed input and the salt are deleted.
@@ -2108,6 +2154,29 @@ END $$;
 CREATE FUNCTION walk_after(key text, kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
     CASE WHEN starts_with(key, kind || ' ') THEN substr(key, length(kind) + 2)
          WHEN key COLLATE "C" < kind COLLATE "C" THEN '' END;
+
+-- Whether the play's row was deleted because it is in an archive.
+CREATE FUNCTION is_archived_play(tenant text, play text) RETURNS boolean LANGUAGE sql STABLE RETURN EXISTS (
+    SELECT FROM log_leaves AS l
+    WHERE l.tenant_id = tenant AND l.kind = 'play' AND l.row_id = play AND l.archive IS NOT NULL);
+
+-- The digest of an archive's plays, from the hashes of its leaves: that of each group of 1,024 leaves is hashed into the
+-- one before (runtime/rules/log/digest.py).
+CREATE FUNCTION archive_digest(archive play_archives) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    digest bytea := '';
+    hashed bytea;
+BEGIN
+    FOR hashed IN
+        SELECT sha256(string_agg(l.hash, '' ORDER BY l.leaf_index)) FROM log_leaves AS l
+        WHERE l.tenant_id = archive.tenant_id AND l.leaf_index BETWEEN archive.first_leaf AND archive.last_leaf
+          AND l.archive = archive.number
+        GROUP BY l.leaf_index >> 10 ORDER BY l.leaf_index >> 10
+    LOOP
+        digest := sha256(digest || hashed);
+    END LOOP;
+    RETURN encode(digest, 'hex');
+END $$;
 
 -- The hash of a leaf, and of the tree over consecutive hashes (RFC 6962).
 CREATE FUNCTION log_leaf_hash(entry bytea) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN sha256('\x00' || entry);

@@ -7,6 +7,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "GetCampaignRequest": frozenset(["scope"]),
     "ListCampaignsRequest": frozenset(["scope"]),
     "UpdateCampaignRequest": frozenset(["scope", "campaign"]),
+    "ArchiveCampaignRequest": frozenset(["scope", "file_sha256", "digest"]),
     "DuplicateCampaignRequest": frozenset(["scope"]),
     "ImportCampaignRequest": frozenset(["scope", "file"]),
     "GetCampaignFiguresRequest": frozenset(["scope"]),
@@ -181,7 +182,8 @@ REQUIRED: dict[str, frozenset[str]] = {
 
 READ_ONLY: dict[str, frozenset[str]] = {
     "Budget": frozenset(["used", "used_at"]),
-    "Campaign": frozenset(["id", "created_at", "updated_at"]),
+    "Campaign": frozenset(["id", "created_at", "updated_at", "archive"]),
+    "CampaignArchive": frozenset(["file_sha256", "plays", "deleted", "started_at", "finished_at"]),
     "Game": frozenset(["id", "created_at", "updated_at"]),
     "Stock": frozenset(["remaining", "awarded"]),
     "Prize": frozenset(["id", "created_at", "updated_at", "low"]),
@@ -249,6 +251,7 @@ MOST: dict[str, dict[str, int]] = {
     "Campaign": {"name": 200, "timezone": 64, "origins": 128, "hosts": 253},
     "CampaignTracking": {"ga4": 20, "gtm": 20, "meta_pixel": 20, "consent": 64},
     "CreateCampaignRequest": {"idempotency_key": 255},
+    "ArchiveCampaignRequest": {"file_sha256": 64, "digest": 64},
     "DuplicateCampaignRequest": {"name": 200, "idempotency_key": 255},
     "ImportCampaignRequest": {"into": 128, "idempotency_key": 255},
     "GetCampaignFiguresRequest": {"game_id": 128, "from_day": 10, "to_day": 10},
@@ -413,6 +416,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "UpdateCampaign": ("CampaignService", "UpdateCampaignRequest", "CampaignReply"),
     "DuplicateCampaign": ("CampaignService", "DuplicateCampaignRequest", "DuplicateCampaignReply"),
     "ImportCampaign": ("CampaignService", "ImportCampaignRequest", "ImportCampaignReply"),
+    "ArchiveCampaign": ("CampaignService", "ArchiveCampaignRequest", "ArchiveCampaignReply"),
     "GetCampaignAnalytics": ("CampaignService", "GetCampaignRequest", "CampaignAnalyticsReply"),
     "GetCampaignFigures": ("CampaignService", "GetCampaignFiguresRequest", "CampaignFiguresReply"),
     "RecordView": ("CampaignService", "RecordViewRequest", "RecordViewReply"),

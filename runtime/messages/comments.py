@@ -145,7 +145,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "frozen": "Whether, from ACTIVE on, the odds, rules and prizes of its launched games cannot change, and stock only grow.",
         "messages": "The e-mails that players get; omitted: none.",
         "hosts": "Host names of the brand that show the campaign's page at /, such as play.brand.example. The tenant must have them.",
-        "tracking": "Trackers of the hosted pages; omitted: none."
+        "tracking": "Trackers of the hosted pages; omitted: none.",
+        "archive": "The archive of its plays; omitted: none."
+    },
+    "CampaignArchive": {
+        "file_sha256": "The SHA-256 of the dossier, in hex.",
+        "plays": "The plays in it.",
+        "deleted": "The plays deleted so far.",
+        "finished_at": "When the last play was deleted; 0: some are still to be."
     },
     "CampaignTracking": {
         "ga4": "The measurement ID of Google Analytics 4, such as G-AB12CD34EF.",
@@ -156,6 +163,15 @@ FIELDS: dict[str, dict[str, str]] = {
     "LaunchItem": {
         "level": "The severity.",
         "field": "What to fix: a field of the campaign (end_date) or of a resource in it (prizes/prize_1/stock), or a setting."
+    },
+    "ArchiveCampaignRequest": {
+        "file_sha256": "The SHA-256 of the dossier, in hex.",
+        "plays": "The plays in it.",
+        "digest": "The digest of their entries in the log, in hex.",
+        "first_leaf": "The first and the last of these entries."
+    },
+    "ArchiveCampaignReply": {
+        "compared": "The plays compared so far."
     },
     "DuplicateCampaignRequest": {
         "name": "Omitted: the original's name with \" (copy)\".",

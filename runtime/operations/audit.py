@@ -52,15 +52,17 @@ async def record(
     *,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
-) -> None:
-    """Records that the current actor (trace.actor) did `action`, such as "game.update", to the subject.
+) -> str:
+    """Records that the current actor (trace.actor) did `action`, such as "game.update", to the subject. Returns the
+    entry's id.
 
     The subject's type is the first part of the action. `before` and `after` must not contain secrets.
     """
+    entry_id = ids.make("audit")
     await connection.execute(
         _SQL["append"],
         tenant_id,
-        ids.make("audit"),
+        entry_id,
         trace.actor.get(),
         action,
         action.partition(".")[0],
@@ -70,6 +72,7 @@ async def record(
         trace.current.get(),
         trace.merchant.get(),
     )
+    return entry_id
 
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:

@@ -11,6 +11,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.sessions import commitment_of
 from runtime.errors import invalid, unknown
+from runtime.operations.campaigns.archives import refuse_archived_play
 from runtime.operations.log.proofs import prove_play
 from runtime.operations.plays import ERASED, QUERIES, play_record
 from runtime.operations.row import STAFF, Access, Command, Consumer, Operation
@@ -24,13 +25,15 @@ async def get_play_receipt(engine: Engine, request: m.GetPlayReceiptRequest) -> 
     """The receipt of a play: its terms, seeds, words, decision path, outcome and rewards.
 
     `tombola verify` checks it without a server. Players get the receipts of their own plays, with the terms only if
-    SHOW_ODDS is on. NOT_FOUND UNKNOWN_PLAY.
+    SHOW_ODDS is on. NOT_FOUND UNKNOWN_PLAY, or PLAY_ARCHIVED: the play is in the dossier of its campaign.
     """
     if request.for_players and not request.player_id:
         raise invalid("player_id", "is required")
     # The player's merchant does not restrict the player's own plays.
     merchant_id = "" if request.for_players else merchant_of(request)
     row = await engine.database.fetchrow(QUERIES["play"], tenant_of(request), request.id, merchant_id)
+    if row is None:
+        await refuse_archived_play(engine, tenant_of(request), request.id, merchant_id)
     if row is None or (request.player_id and row["player_id"] != request.player_id):
         raise unknown("play", request.id)
     receipt = _receipt(row)
@@ -78,6 +81,7 @@ ROWS: Final = (
         run=get_play_receipt,
         consumer=Consumer(Access.PLAYER, marks="for_players", setting="show_odds", withholds="terms"),
         admin=STAFF,
+        refusals=("PLAY_ARCHIVED",),
         shape=Shape(opened="receipt", inner={"receipt": Shape(optional=frozenset({"log"}))}),
         command=Command("games receipt PLAY", "Print the receipt of a play, for `tombola verify`.", as_json=True),
     ),

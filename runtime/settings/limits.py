@@ -80,6 +80,9 @@ class LimitSettings:
     )
 
     # Retention
+    archive_after_days: int = setting(
+        integer(0, 36_500, "days"), "30", "Days after a campaign's end before its plays can be archived."
+    )
     retention_guest_days: int = setting(
         integer(0, 36_500, "days"), "0", "Days without a play after which a guest's personal data are erased. 0: never."
     )

@@ -20,11 +20,9 @@ SLACK_SECONDS = NETWORK_SLACK_MS / 1000
 
 async def catcher(world: World, **fields: object) -> str:
     enough = A_SECOND * GAME_SECONDS
-    config = {
-        "tiers": [{"min": enough, "max": enough, "prize_group": "all"}],
-        "prize_groups": {"all": [{"prize_id": await world.prize(), "probability": 1}]},
-        "max_score_per_second": A_SECOND,
-    }
+    config = {"tiers": [{"min": enough, "max": enough, "prize_group": "all"}]}
+    config |= {"prize_groups": {"all": [{"prize_id": await world.prize(), "probability": 1}]}}
+    config |= {"max_score_per_second": A_SECOND}
     return await world.game(EGGS, config, rules=TIMED, **fields)
 
 

@@ -213,9 +213,7 @@ async def test_text_of_a_game_is_never_run_and_its_addresses_are_not_requested(f
     leaf = {"items": [{"item": "maple", "weight": 1, "quantity": 2, "slot_index": 0}]}
     shapes: list[tuple[dict[str, Any], dict[str, Any]]] = [
         *(((WHEEL, {"prizes": odds}),) * len(ADDRESSES)),
-        (CARD, {"prizes": odds}),
-        (EGGS, tiers),
-        (GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1}),
+        *((CARD, {"prizes": odds}), (EGGS, tiers), (GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1})),
         (COLLECTION, leaf),
     ]
     addresses = [*ADDRESSES, *[ADDRESSES[0]] * (len(shapes) - len(ADDRESSES))]

@@ -5,22 +5,8 @@ from typing import Any, Final
 
 from tests.support.browsing import Visit, visiting
 from tests.support.chromium import Browser, Route
-from tests.support.pages.games import (
-    ALBUM,
-    CARD,
-    HAND,
-    MOVING,
-    PATIENCE_MS,
-    ROOT,
-    UNDER_WAY,
-    collection,
-    eggs,
-    ended,
-    finish,
-    gifts,
-    made,
-    reported,
-)
+from tests.support.pages import games
+from tests.support.pages.games import ROOT
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 LABELS: Final = ("Toffee apple", "Fair mug", "Golden pumpkin", "Next time")
@@ -50,7 +36,7 @@ async def segment(visit: Visit, count: int = len(LABELS)) -> int:
 
 async def card(fair: World) -> str:
     odds = {"prizes": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}
-    return await fair.game(CARD, odds, access="public", ui={"items": [{"emoji": "⭐"}]})
+    return await fair.game(games.CARD, odds, access="public", ui={"items": [{"emoji": "⭐"}]})
 
 
 async def scratch(visit: Visit, share: float) -> None:
@@ -125,7 +111,7 @@ async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit
 
 
 async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visit) -> None:
-    game_id = await collection(fair)
+    game_id = await games.collection(fair)
     await moving.open(game_id)
     assert await moving.page.evaluate(UPPERMOST) == "back"
     await moving.page.click(".deck")
@@ -136,7 +122,7 @@ async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visi
         await moving.press()
     await moving.page.reload()  # Before the card was seen.
     assert await moving.kind() == "won"
-    assert await moving.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}
+    assert await moving.page.evaluate(games.ALBUM) == {"Maple leaf": 4, "chestnut": 0}
     assert len(await fair.plays()) == 2
 
 
@@ -145,25 +131,24 @@ BROKEN: Final[list[tuple[str, Any]]] = [
     *(("wheel", {"wheel": {"segments": one}}) for one in ([], [{"label": "One"}], [{"emoji": "⭐"}] * 40, "x", [None])),
     *(("collection", {"items": one}) for one in ("nonsense", [None, 3, {"item": {}}], {"a": {"item": "maple"}}, None)),
     *(("gifts", {"items": one}) for one in ("y", [None, 3])),
-    ("eggs", {"catcher": 3, "egg": "x"}),
-    ("eggs", {"catcher": {"lives": -1, "most": "a"}}),
+    *(("eggs", {"catcher": 3, "egg": "x"}), ("eggs", {"catcher": {"lives": -1, "most": "a"}})),
 ]
 
 
 async def test_game_of_an_unknown_type_or_with_a_broken_ui_can_be_played(fair: World, visit: Visit) -> None:
     unplayable = []
     for shape, ui in BROKEN:
-        game_id = await made(fair, shape)
+        game_id = await games.made(fair, shape)
         assert (await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"ui": ui})).data["ui"] == ui
         await visit.open(game_id)
-        await visit.page.evaluate(HAND, [True, 0])
+        await visit.page.evaluate(games.HAND, [True, 0])
         await visit.press()
         if shape == "eggs":  # Without a `most` of its own the game is long.
-            await visit.page.wait_for_selector(UNDER_WAY[shape])
-        elif await finish(visit, "won") != "won":
+            await visit.page.wait_for_selector(games.UNDER_WAY[shape])
+        elif await games.finish(visit, "won") != "won":
             unplayable.append((shape, ui))
         if shape == "collection":
-            assert (await visit.page.evaluate(ALBUM))["maple"] % 2 == 0, ui
+            assert (await visit.page.evaluate(games.ALBUM))["maple"] % 2 == 0, ui
     assert unplayable == []
     # An unknown type is played as its reward handler wants.
     mug = await fair.prize(name="Mug")
@@ -171,8 +156,7 @@ async def test_game_of_an_unknown_type_or_with_a_broken_ui_can_be_played(fair: W
     scored = {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}}
     dropped = {"drops": [drop], "total_items": 1, "interval_ms": 1}
     for kind, config, shown in (
-        ({**EGGS, "type": "duck_hunt"}, scored, ".egg"),
-        ({**GIFTS, "type": "rain"}, dropped, ".field"),
+        *(({**EGGS, "type": "duck_hunt"}, scored, ".egg"), ({**GIFTS, "type": "rain"}, dropped, ".field")),
     ):
         await visit.open(await fair.game(kind, config, access="public"))
         assert await visit.page.is_visible(shown), shown
@@ -183,7 +167,7 @@ async def test_game_of_an_unknown_type_or_with_a_broken_ui_can_be_played(fair: W
     await visit.open(await fair.game({**COLLECTION, "type": "something_new"}, COINS, access="public"))
     await visit.press()
     assert await visit.kind() == "won" and "2 × coin" in await visit.result()
-    assert (await visit.page.evaluate(ALBUM))["coin"] == 2
+    assert (await visit.page.evaluate(games.ALBUM))["coin"] == 2
 
 
 WATCH: Final = f"""() => {{
@@ -209,7 +193,7 @@ document.dispatchEvent(new Event("visibilitychange"))"""
 
 
 async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, moving: Visit) -> None:
-    await moving.open(await eggs(fair))
+    await moving.open(await games.eggs(fair))
     await moving.press()
     await moving.page.wait_for_selector(".falls")
     for by in ("button", "background"):
@@ -221,23 +205,23 @@ async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, movin
         assert "Catch" in await moving.page.inner_text(".over")
         await moving.page.click("button.main")
         await moving.page.wait_for_selector(".main >> text=Pause")
-    await moving.page.evaluate(HAND, [True, 0])
-    assert await ended(moving) == "won" and "Fair mug" in await moving.result()
+    await moving.page.evaluate(games.HAND, [True, 0])
+    assert await games.ended(moving) == "won" and "Fair mug" in await moving.result()
     over = await moving.page.inner_text(".over")
-    (play,) = await reported(fair)
+    (play,) = await games.reported(fair)
     assert play["payload"]["score"] == play["score"] == int(over.split(" points")[0].split()[-1]) in (2, 3)
     assert "Fair mug" in over and play["payload"]["duration_ms"] > 1000
 
 
 async def test_missed_egg_takes_a_life_and_score_zero_loses(fair: World, moving: Visit) -> None:
-    await moving.open(await eggs(fair))
+    await moving.open(await games.eggs(fair))
     assert await moving.page.inner_text(".tally span >> nth=1") == "❤️❤️"
-    await moving.page.evaluate(HAND, [False, 0])
+    await moving.page.evaluate(games.HAND, [False, 0])
     await moving.press()
-    await moving.page.wait_for_selector(".tally >> text=❤️🤍", timeout=PATIENCE_MS)
+    await moving.page.wait_for_selector(".tally >> text=❤️🤍", timeout=games.PATIENCE_MS)
     assert "1 life left" in await moving.page.inner_text("[role=status]")
-    assert await ended(moving) == "lost"
-    assert [play["payload"]["score"] for play in await reported(fair)] == [0]
+    assert await games.ended(moving) == "lost"
+    assert [play["payload"]["score"] for play in await games.reported(fair)] == [0]
 
 
 async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(fair: World, moving: Visit) -> None:
@@ -248,23 +232,23 @@ async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(
         await (route.abort("connectionreset") if len(sent) == 1 else route.continue_())
 
     await moving.page.route("**/api/v1/games/*/play", lose)
-    await moving.open(await gifts(fair, count=5))
+    await moving.open(await games.gifts(fair, count=5))
     await moving.press()
     await moving.page.wait_for_selector(".falls")
     await moving.page.reload()
     await moving.ready()
     assert await fair.plays() == [], "a game left midway is not played"
-    await moving.page.evaluate(HAND, [True, 2])
+    await moving.page.evaluate(games.HAND, [True, 2])
     await moving.page.evaluate(WATCH)
-    async with moving.page.expect_request("**/play", timeout=PATIENCE_MS):
+    async with moving.page.expect_request("**/play", timeout=games.PATIENCE_MS):
         await moving.press()
     came = await moving.page.evaluate("window.seen.came")
     assert len(came) == 5 and all(at >= 300 * nth - 60 for nth, at in enumerate(came)), came
     await moving.page.reload()
-    assert await ended(moving) == "won"
+    assert await games.ended(moving) == "won"
     assert moving.api_calls().count("POST start") == 1
     assert len(sent) >= 2 and set(sent) == {sent[0]}
-    (play,) = await reported(fair)
+    (play,) = await games.reported(fair)
     items, result = play["payload"]["caught_items"], await moving.result()
     assert 0 < len(items) < 5 and len(items) == len(set(items)) == play["outcome"]["rewards"][0]["quantity"]
     assert (f"{len(items)} × Star" if len(items) > 1 else "Star") in result
@@ -272,28 +256,28 @@ async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(
 
 
 async def test_reduced_motion_stops_every_animation(fair: World, visit: Visit) -> None:
-    await visit.open(await eggs(fair, most=2))
-    await visit.page.evaluate(HAND, [True, 0])
+    await visit.open(await games.eggs(fair, most=2))
+    await visit.page.evaluate(games.HAND, [True, 0])
     await visit.page.evaluate(WATCH)
     await visit.press()
     await visit.page.wait_for_selector(".falls")
-    assert await visit.page.evaluate(MOVING) == 0
-    assert await ended(visit) == "won"
+    assert await visit.page.evaluate(games.MOVING) == 0
+    assert await games.ended(visit) == "won"
     places = await visit.page.evaluate("[...window.seen.places]")
     assert len({place.split(",")[1] for place in places}) <= 7 and "rotate" not in str(places), places
     for shape in ("wheel", "collection", "gifts"):
-        await visit.open(await made(fair, shape))
-        await visit.page.evaluate(HAND, [True, 0])
+        await visit.open(await games.made(fair, shape))
+        await visit.page.evaluate(games.HAND, [True, 0])
         await visit.press()
-        await visit.page.wait_for_selector(UNDER_WAY.get(shape, ".card[data-result=won]"))
-        assert await visit.page.evaluate(MOVING) == 0, shape
-        assert await finish(visit, "won") == "won", shape
+        await visit.page.wait_for_selector(games.UNDER_WAY.get(shape, ".card[data-result=won]"))
+        assert await visit.page.evaluate(games.MOVING) == 0, shape
+        assert await games.finish(visit, "won") == "won", shape
 
 
 async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: World, browser: Browser) -> None:
     size = {"width": 360, "height": 420}
     async with visiting(browser, fair.stack, viewport=size, has_touch=True, is_mobile=True) as visit:
-        await visit.open(await eggs(fair, lives=9, most=1000))
+        await visit.open(await games.eggs(fair, lives=9, most=1000))
         await visit.page.focus("button.main")
         await visit.page.keyboard.press("Enter")
         await visit.page.wait_for_selector(".field.on:focus-visible")
@@ -301,7 +285,7 @@ async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: W
         assert box is not None
 
         async def basket(where: str) -> None:
-            await visit.page.wait_for_function(f"() => ({BASKET})() {where}", timeout=PATIENCE_MS)
+            await visit.page.wait_for_function(f"() => ({BASKET})() {where}", timeout=games.PATIENCE_MS)
 
         right = f"> {box['width'] * 0.9}"
         for key, where in {"ArrowLeft": "< 1", "d": right, "a": "< 1", "ArrowRight": right}.items():
@@ -328,11 +312,11 @@ async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: W
 
 async def test_game_left_for_another_is_not_played(fair: World, moving: Visit) -> None:
     wheel = await fair.wheel(await fair.prize(name="Pumpkin"), access="public")
-    await moving.open(await eggs(fair))
+    await moving.open(await games.eggs(fair))
     await moving.press()
     await moving.page.wait_for_selector(".falls")
     await moving.page.evaluate("(id) => document.querySelector('tombola-game').setAttribute('game', id)", wheel)
     await moving.page.wait_for_selector(".wheel")
     await moving.press()
-    assert await ended(moving) == "won" and "Pumpkin" in await moving.result()
+    assert await games.ended(moving) == "won" and "Pumpkin" in await moving.result()
     assert len(await fair.plays()) == 1

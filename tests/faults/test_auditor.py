@@ -265,8 +265,7 @@ async def test_auditor_rereads_older_rows(own_world: World, stack: Stack, monkey
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
         " reason, reference_id, created_at)"
         " VALUES ($1, 'entry_later', 1, $2, 'coin', 'later', 5, 5, 'reversal', '', now() - interval '50 seconds')",
-        stack.tenant_id,
-        own_world.campaign_id,
+        *(stack.tenant_id, own_world.campaign_id),
     )
     await goes_on(5)
     assert await violations(stack) == []
@@ -316,8 +315,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
         for who in (guest.player_id, player):
             await stack.core("POST", f"/quests/{quest}/complete", {"player_id": who})
         await asyncio.gather(
-            resolve(stack, guest, contact),
-            world.redeem(coins, "cup", guest.player_id),
+            *(resolve(stack, guest, contact), world.redeem(coins, "cup", guest.player_id)),
             stack.core("POST", f"/quests/{quest}/complete", {"player_id": guest.player_id}),
         )
 

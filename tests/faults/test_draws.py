@@ -92,8 +92,6 @@ async def test_draw_of_a_killed_core_has_one_result(scenario: Scenario, deployme
         rows = await database.fetch(
             "SELECT t.holder FROM rewards AS r JOIN draw_tickets AS t USING (tenant_id, player_id)"
             " WHERE r.tenant_id = $1 AND r.prize_id = $2 AND t.draw_id = $3",
-            site.tenant_id,
-            prize_id,
-            draw_id,
+            *(site.tenant_id, prize_id, draw_id),
         )
         assert sorted(row["holder"] for row in rows) == sorted(one["holder"] for one in drawn)

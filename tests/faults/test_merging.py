@@ -213,14 +213,12 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
     capped = await own_world.prize(total=500, constraints={"max_per_user": 2}, fulfillment=ON_CLAIM)
     wheel = await own_world.wheel(capped, access="public")
     collection = await own_world.game(
-        COLLECTION,
-        COINS,
+        *(COLLECTION, COINS),
         access="public",
         milestones=block(rung("cup", 6, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=True),
     )
     shop = await own_world.game(
-        COLLECTION,
-        COINS,
+        *(COLLECTION, COINS),
         access="public",
         milestones=block(rung("mug", 2, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=False),
     )

@@ -31,11 +31,9 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]
 @pytest.mark.parametrize(
     ("outcome", "status"),
     [
-        (Delivered("a\0b"), "delivered"),
-        (Awaiting("\ud800"), "awaiting"),
+        *((Delivered("a\0b"), "delivered"), (Awaiting("\ud800"), "awaiting")),
         (Delivered(7), "delivered"),  # type: ignore[arg-type]
-        (Failed("x\0y"), "retry"),
-        (Failed("later", retry_after_seconds=float("inf")), "retry"),
+        *((Failed("x\0y"), "retry"), (Failed("later", retry_after_seconds=float("inf")), "retry")),
         (Failed("later", retry_after_seconds="soon"), "retry"),  # type: ignore[arg-type]
         (None, "retry"),
     ],

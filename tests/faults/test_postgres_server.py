@@ -107,10 +107,8 @@ async def test_promoted_standby_has_every_answered_play(valkey_url: str, valkey_
         address = Address(primary.port)
         async with address.serving() as port:
             # A balancer's address, or both hosts, the standby first.
-            hosts = {
-                "address": f":{port}/tombola",
-                "hosts": f":{standby.port},127.0.0.1:{primary.port}/tombola?target_session_attrs=read-write",
-            }
+            hosts = {"address": f":{port}/tombola"}
+            hosts |= {"hosts": f":{standby.port},127.0.0.1:{primary.port}/tombola?target_session_attrs=read-write"}
             url = primary.url("").replace(f":{primary.port}/", hosts[found_by])
             for command in [("migrate",), ("migrate", "--dry-run"), ("audit",)] if found_by == "hosts" else []:
                 code, _, err = await tombola(*command, DATABASE_URL=url, REDIS_URL=valkey_url)

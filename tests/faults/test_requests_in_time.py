@@ -68,8 +68,7 @@ async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(wor
     def ask() -> Awaitable[list[Answer]]:
         complete, key = f"/quests/{quest_id}/complete", {"Idempotency-Key": "k"}
         return asyncio.gather(
-            revoke(world, reward_id),
-            world.stack.consumer("POST", complete, {}, player="ann", headers=key),
+            *(revoke(world, reward_id), world.stack.consumer("POST", complete, {}, player="ann", headers=key)),
             world.stack.core("PUT", f"/prizes/{prize_id}", {"prize": {"stock": {"total": 9}}}),
         )
 

@@ -98,11 +98,9 @@ def prometheus() -> Iterator[Prometheus]:
     """Scrapes a stack on which somebody plays, wins, and exceeds a rate limit."""
     with server_directory() as folder, up(folder / "data", RATE_LOGIN_BURST="1") as (_, ready):
         address = ready["metrics"]["core"].removeprefix("http://").removesuffix("/metrics")
-        config = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(ALERTS / "tombola.yaml")],
-            "scrape_configs": [{"job_name": "tombola", "static_configs": [{"targets": [address]}]}],
-        }
+        config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}}
+        config |= {"rule_files": [str(ALERTS / "tombola.yaml")]}
+        config |= {"scrape_configs": [{"job_name": "tombola", "static_configs": [{"targets": [address]}]}]}
         (folder / "prometheus.yaml").write_text(json.dumps(config))
         port = free_port()
         command = [

@@ -72,11 +72,8 @@ class TestOverlay:
 
     def test_ports_are_those_of_the_settings(self, overlay: str) -> None:
         ports = {name: settings()[name] for name in settings() if name.endswith("_PORT")}
-        own = {
-            "core": {"rest": ports["CORE_PORT"], "rpc": ports["RPC_PORT"]},
-            "consumer": {"http": ports["CONSUMER_PORT"]},
-            "admin": {"http": ports["ADMIN_PORT"]},
-        }
+        own = {"core": {"rest": ports["CORE_PORT"], "rpc": ports["RPC_PORT"]}}
+        own |= {"consumer": {"http": ports["CONSUMER_PORT"]}, "admin": {"http": ports["ADMIN_PORT"]}}
         for role, pod in pods(overlay).items():
             declared = {port["name"]: port["containerPort"] for port in pod["containers"][0].get("ports", ())}
             assert declared == ({} if role == "migrate" else {**own.get(role, {}), "metrics": ports["METRICS_PORT"]})

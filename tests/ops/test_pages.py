@@ -22,14 +22,9 @@ from tests.support.directories import server_directory
 from tests.support.up import up
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-ELSEWHERE = {
-    "bench.md": "test_model.py",
-    "back-up.md": "test_backup.py",
-    "deploy.md": "test_deployment.py",
-    "listen-to-events.md": "test_readme.py",
-    "scaling.md": "test_model.py",
-    "size-and-scale.md": "test_model.py",
-}
+ELSEWHERE = {"bench.md": "test_model.py", "back-up.md": "test_backup.py", "deploy.md": "test_deployment.py"}
+ELSEWHERE |= {"listen-to-events.md": "test_readme.py", "scaling.md": "test_model.py"}
+ELSEWHERE |= {"size-and-scale.md": "test_model.py"}
 RUN = [
     str(page.relative_to(ROOT / "docs"))
     for page in sorted((ROOT / "docs").rglob("*.md"))
@@ -72,7 +67,7 @@ def reader() -> Iterator[Reader]:
             ports[port] = str(free.getsockname()[1])
     issuer = {"JWKS_URL": f"http://127.0.0.1:{ports['9100']}/jwks", "JWKS_ISSUER": "https://login.example"}
     issuer |= {"JWKS_AUDIENCE": "tombola-app", "JWKS_TENANTS": "*", "JWKS_ROLE_MAP": "marketing=designer"}
-    with server_directory() as folder, up(folder / "data", **issuer) as (_, ready):
+    with server_directory() as folder, up(folder / "data", ARCHIVE_AFTER_DAYS="0", **issuer) as (_, ready):
         yield Reader(folder, ready, ports)
 
 

@@ -113,16 +113,13 @@ DAMAGES: Final[dict[str, tuple[Damage, str]]] = {
     "a lost adjustment": (lambda run: run.tables["ledger_entries"].clear(), "a confirmed adjustment is missing"),
     "a service error": (lambda run: run.ask("Start", "ann", 500, of="wheel", key="x"), "a service error (500"),
     "a refusal without cause": (
-        lambda run: run.ask("Start", "ann", 403, "SESSION_INVALID", of="wheel", key="x"),
-        "refused without cause",
+        *(lambda run: run.ask("Start", "ann", 403, "SESSION_INVALID", of="wheel", key="x"), "refused without cause"),
     ),
     "a status that never was": (
-        lambda run: list_rewards(run, status="REWARD_STATUS_REVOKED"),
-        "no order explains the reward",
+        *(lambda run: list_rewards(run, status="REWARD_STATUS_REVOKED"), "no order explains the reward"),
     ),
     "another player's code": (
-        lambda run: [list_rewards(run), list_rewards(run, to_another=True)],
-        "another player's code",
+        *(lambda run: [list_rewards(run), list_rewards(run, to_another=True)], "another player's code"),
     ),
     "one code twice": (lambda run: [list_rewards(run), list_rewards(run, id="reward_2")], "one code of two rewards"),
     "a unit that was won and is left": (

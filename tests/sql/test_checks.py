@@ -17,7 +17,7 @@ AT_LEAST_NONE: Final = (
 )
 AT_LEAST_ONE: Final = (
     *("games.revision", "rewards.quantity", "test_runs.times", "draw_tickets.tickets", "draw_lists.tickets"),
-    "assets.size",
+    *("assets.size", "play_archives.plays"),
 )
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
 TOKENS: Final = {

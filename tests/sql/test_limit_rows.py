@@ -76,12 +76,9 @@ async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connect
 
 COUNTED: Final[list[tuple[str, str, bool]]] = [
     # What a campaign is that has ended, what its mark is, and whether it is counted again.
-    ("", "", False),
-    ("", "counted_at = now() - interval '1 hour'", True),
-    ("", "counted_at = now() - interval '1 hour' + interval '1 microsecond'", False),
-    ("", "amount = 99", True),
-    ("", "currency = 'USD'", True),
-    ("end_date = NULL", "", True),
+    *(("", "", False), ("", "counted_at = now() - interval '1 hour'", True)),
+    *(("", "counted_at = now() - interval '1 hour' + interval '1 microsecond'", False), ("", "amount = 99", True)),
+    *(("", "currency = 'USD'", True), ("end_date = NULL", "", True)),
 ]
 
 

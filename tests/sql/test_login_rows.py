@@ -151,8 +151,7 @@ async def logins(connection: asyncpg.Connection) -> asyncpg.Connection:
 
 MOMENTS: Final[list[tuple[str, bool]]] = [
     # What a login is, and whether it goes on then.
-    ("SELECT", True),
-    ("UPDATE logins SET ended_at = now()", False),
+    *(("SELECT", True), ("UPDATE logins SET ended_at = now()", False)),
     ("UPDATE logins SET expires_at = now()", False),
     ("UPDATE logins SET expires_at = now() + interval '1 microsecond'", True),
 ]
@@ -175,14 +174,11 @@ async def test_login_turns_or_ends_only_while_it_goes_on(logins: asyncpg.Connect
 
 REUSES: Final[list[tuple[str, tuple[Any, ...], str, bool]]] = [
     # Statement, its arguments and what the login is by then; whether the token is used once more.
-    ("rotate", (2, "you", 60.0), "", False),
-    ("rotate_again", (3, "me", 10.0, 5), "", False),
-    ("rotate_again", (2, "you", 10.0, 5), "", False),
-    ("rotate_again", (2, "", 10.0, 5), "turned_by = ''", False),
+    *(("rotate", (2, "you", 60.0), "", False), ("rotate_again", (3, "me", 10.0, 5), "", False)),
+    *(("rotate_again", (2, "you", 10.0, 5), "", False), ("rotate_again", (2, "", 10.0, 5), "turned_by = ''", False)),
     ("rotate_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
     ("rotate_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
-    ("rotate_again", (2, "me", 10.0, 2), "", True),
-    ("rotate_again", (2, "me", 10.0, 1), "", False),
+    *(("rotate_again", (2, "me", 10.0, 2), "", True), ("rotate_again", (2, "me", 10.0, 1), "", False)),
     ("end_reused", (3,), "", False),
 ]
 

@@ -40,24 +40,15 @@ OF_ANN: Final = ("ann", "", WHO)
 
 REACHED: Final[list[tuple[str, tuple[Any, ...], Any]]] = [
     # A statement, what it is asked, and the first value that it answers.
-    ("desk.plays", (*OF_ANN, None, 9), "play"),
-    ("desk.balances", (*OF_ANN, None, None, 9), "camp"),
-    ("desk.ledger", (*OF_ANN, None, None, 9), "entry"),
-    ("desk.turns", (*OF_ANN, None, 9), "camp"),
-    ("desk.turn_entries", (*OF_ANN, None, 9), "turn"),
-    ("desk.completions", (*OF_ANN, None, 9), "event"),
-    ("desk.tasks", (*OF_ANN, None, 9), "task"),
-    ("live.plays", (WHO,), 1),
-    ("live.deliveries", (WHO, 9), 1),
-    ("live.integrations", (WHO,), "hook"),
-    ("live.won", (WHO, ""), "mug"),
-    ("limits.budgets", (WHO,), "camp"),
-    ("limits.low_prizes", (WHO,), "mug"),
-    ("violations.list", ("", "", "", WHO, None, 9), "violation"),
+    *(("desk.plays", (*OF_ANN, None, 9), "play"), ("desk.balances", (*OF_ANN, None, None, 9), "camp")),
+    *(("desk.ledger", (*OF_ANN, None, None, 9), "entry"), ("desk.turns", (*OF_ANN, None, 9), "camp")),
+    *(("desk.turn_entries", (*OF_ANN, None, 9), "turn"), ("desk.completions", (*OF_ANN, None, 9), "event")),
+    *(("desk.tasks", (*OF_ANN, None, 9), "task"), ("live.plays", (WHO,), 1), ("live.deliveries", (WHO, 9), 1)),
+    *(("live.integrations", (WHO,), "hook"), ("live.won", (WHO, ""), "mug"), ("limits.budgets", (WHO,), "camp")),
+    *(("limits.low_prizes", (WHO,), "mug"), ("violations.list", ("", "", "", WHO, None, 9), "violation")),
     ("integrations.list", ("", "", "", WHO, None, 9), "hook"),
     ("integrations.list_deliveries", ("hook", WHO, None, 9), "delivery"),
-    ("integrations.get", ("hook", WHO, True), "hook"),
-    ("integrations.rotate", ("hook", "{}", WHO), "hook"),
+    *(("integrations.get", ("hook", WHO, True), "hook"), ("integrations.rotate", ("hook", "{}", WHO), "hook")),
 ]
 
 

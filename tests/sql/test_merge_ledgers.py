@@ -115,9 +115,7 @@ async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.
     assert both == [("q1", "d1")]
     assert len(await ask(connection, "merging.completions", "gus")) == 6
     for quests, periods, left in (
-        (["q1"], ["d1"], (3, 0, 0, 0)),
-        (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)),
-        (["q4"], ["d1"], (0, 0, 4, 0)),
+        *((["q1"], ["d1"], (3, 0, 0, 0)), (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)), (["q4"], ["d1"], (0, 0, 4, 0))),
     ):
         turns = await ask(connection, "merging.turns", "gus", quests, periods)
         assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), left, strict=True))

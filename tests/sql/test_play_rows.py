@@ -111,11 +111,8 @@ async def test_plays_are_found_by_key_or_session_alone(connection: asyncpg.Conne
 
 SET_BACK: Final = [
     # Players, the day, in how many seconds it ends; whose day is set back.
-    (["eve", "cat"], DAY, 3600, ["eve"]),
-    (["ann"], DAY, 3600, []),
-    (["ann"], date(2026, 11, 20), 3600, ["ann"]),
-    (["eve"], DAY, -1, []),
-    (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"]),
+    *((["eve", "cat"], DAY, 3600, ["eve"]), (["ann"], DAY, 3600, []), (["ann"], date(2026, 11, 20), 3600, ["ann"])),
+    *((["eve"], DAY, -1, []), (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"])),
 ]
 
 
@@ -138,8 +135,7 @@ async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(c
     [
         ("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1", True),
         # What it does next it decides by the catalogue as it is then.
-        ("BEGIN; UPDATE merchants SET name = 'N'", False),
-        ("SELECT 1", False),
+        *(("BEGIN; UPDATE merchants SET name = 'N'", False), ("SELECT 1", False)),
     ],
 )
 async def test_day_is_not_set_back_beside_a_snapshot_of_the_old_catalogue(

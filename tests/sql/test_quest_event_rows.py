@@ -32,11 +32,8 @@ NOTED: Final[list[tuple[tuple[str, str, str], bool]]] = [
     (("q3", "ann", "e3"), False),  # It was told before.
     (("q3", "ann", "e2"), True),  # As one of another quest.
     (("q3", "gus", "new"), False),  # Who is ann by now.
-    (("q3", "nobody", "new"), False),
-    (("q4", "ann", "new"), False),
-    (("q5", "ann", "new"), False),
-    (("q6", "ann", "new"), False),
-    (("q9", "ann", "new"), False),
+    *((("q3", "nobody", "new"), False), (("q4", "ann", "new"), False), (("q5", "ann", "new"), False)),
+    *((("q6", "ann", "new"), False), (("q9", "ann", "new"), False)),
 ]
 
 

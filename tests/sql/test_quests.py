@@ -72,12 +72,8 @@ async def test_second_completion_of_a_period_or_key_fails(connection: asyncpg.Co
 
 CHANGED: Final[list[tuple[str, dict[str, Any]]]] = [
     # What changes after the look, and what was looked at.
-    ("", {"type": "weekly"}),
-    ("", {"turns": 4}),
-    ("", {"campaign": "camp_2"}),
-    ("", {"quest": "quest_none"}),
-    ("UPDATE quests SET status = 'archived'", {}),
-    ("UPDATE quests SET campaign_id = 'camp_2'", {}),
+    *(("", {"type": "weekly"}), ("", {"turns": 4}), ("", {"campaign": "camp_2"}), ("", {"quest": "quest_none"})),
+    *(("UPDATE quests SET status = 'archived'", {}), ("UPDATE quests SET campaign_id = 'camp_2'", {})),
     ("", {"condition": TWICE}),
     ('UPDATE quests SET condition = \'{"kind": "plays", "count": 2, "game_id": ""}\'', {}),
     ("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp'", {}),

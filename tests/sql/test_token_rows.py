@@ -53,10 +53,8 @@ async def test_token_revocation_waits_for_running_requests(connection: asyncpg.C
 
 USED: Final[list[tuple[str, bool]]] = [
     # What the token is, and whether its use is noted.
-    ("used_at = NULL", True),
-    ("used_at = date_trunc('hour', now(), 'UTC') - interval '1 second'", True),
-    ("used_at = date_trunc('hour', now(), 'UTC')", False),
-    ("used_at = NULL, revoked_at = now()", False),
+    *(("used_at = NULL", True), ("used_at = date_trunc('hour', now(), 'UTC') - interval '1 second'", True)),
+    *(("used_at = date_trunc('hour', now(), 'UTC')", False), ("used_at = NULL, revoked_at = now()", False)),
     ("used_at = NULL, revoked_at = NULL, expires_at = now()", False),
 ]
 

@@ -58,18 +58,12 @@ async def test_balance_is_read_of_the_one_wallet(database: Database) -> None:
 
 TARGETS: Final = [
     # Player, wallet and merchant; whether there is the player and the wallet, and whether who asks may move it.
-    ("gus", TENANT, "", (True, True, True)),
-    ("nobody", TENANT, "", (False, True, True)),
-    ("gus", TENANT, "shop", (True, True, False)),
-    ("gus", "ours", "", (True, True, True)),
-    ("gus", "ours", "shop", (True, True, True)),
-    ("gus", "theirs", "shop", (True, False, False)),
-    ("gus", "of_none", "shop", (True, True, False)),
-    ("gus", "shop", "", (True, True, True)),
-    ("gus", "shop", "shop", (True, True, True)),
-    ("gus", "other", "shop", (True, False, False)),
-    ("gus", "unknown", "", (True, False, True)),
-    ("gus", "", "", (True, False, True)),
+    *(("gus", TENANT, "", (True, True, True)), ("nobody", TENANT, "", (False, True, True))),
+    *(("gus", TENANT, "shop", (True, True, False)), ("gus", "ours", "", (True, True, True))),
+    *(("gus", "ours", "shop", (True, True, True)), ("gus", "theirs", "shop", (True, False, False))),
+    *(("gus", "of_none", "shop", (True, True, False)), ("gus", "shop", "", (True, True, True))),
+    *(("gus", "shop", "shop", (True, True, True)), ("gus", "other", "shop", (True, False, False))),
+    *(("gus", "unknown", "", (True, False, True)), ("gus", "", "", (True, False, True))),
     ("gus", "", "shop", (True, False, False)),
 ]
 

@@ -105,8 +105,7 @@ async def _copy(
     rows = await connection.fetch(
         f'INSERT INTO "{table["table"]}" AS t ({names}) SELECT {", ".join(values)} FROM "{table["table"]}"'
         f" WHERE tenant_id = $1 AND ctid <= $2 ON CONFLICT DO NOTHING RETURNING t::text",
-        tenant_id,
-        before,
+        *(tenant_id, before),
     )
     return [row[0] for row in rows]
 

@@ -83,11 +83,8 @@ class Operator:
         self.roles: tuple[str, ...] = ("admin",)
 
     async def __call__(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
-        own = {
-            "TOMBOLA_ADMIN_URL": self.stack.process.admin_url,
-            "TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles),
-            "COLUMNS": "100",
-        }
+        own = {"TOMBOLA_ADMIN_URL": self.stack.process.admin_url}
+        own |= {"TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles), "COLUMNS": "100"}
         return await run(self.directory, *arguments, stdin=stdin, **{**own, **environment})
 
     def file(self, text: str, name: str = "campaign.yaml") -> str:

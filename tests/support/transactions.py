@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
+
+import sql
 from runtime import messages as m
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.key_rotation import Rotation
@@ -17,6 +20,8 @@ from tests.support.furnished import PLAYERS, Scene
 from tests.support.leaderboards import Played, write_plays
 from tests.support.login import bearer
 from tests.support.operations import make_approval
+
+ARCHIVES = sql.load("archives")
 
 Work = Callable[[Scene], Awaitable[Any]]
 TRANSACTIONS: dict[str, tuple[set[str], Work]] = {}
@@ -230,6 +235,24 @@ async def known_contact(scene: Scene) -> None:
            VALUES ($1, 'hash', ''), ($1, 'hash', 'who')""",
         scene.tenant_id,
     )
+
+
+@transaction("play_archives", "plays", "log_leaves")
+async def delete_archived_plays(scene: Scene) -> Any:
+    database, about = scene.stack.database, (scene.tenant_id, scene.campaign_id)
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(player, scene.game_id) for player in PLAYERS])
+    await database.execute(
+        "INSERT INTO log_leaves (tenant_id, leaf_index, kind, row_id, hash)"
+        " SELECT $1, row_number() OVER (ORDER BY play_id DESC), 'play', play_id, '' FROM plays WHERE tenant_id = $1",
+        scene.tenant_id,
+    )
+    await database.execute(ARCHIVES["begin"], *about, "f", 3, "d", 0, 9)
+
+    async def step(connection: asyncpg.Connection) -> None:
+        await connection.execute(ARCHIVES["lock"], *about)
+        await connection.execute(ARCHIVES["delete"], *about, [scene.game_id], 0, 1_024, 1)
+
+    return database.transaction(step)
 
 
 @transaction("login_guesses", "login_rates")

@@ -109,8 +109,7 @@ class World:
         rows = await self.database.fetch(
             "SELECT p.play_id FROM plays AS p JOIN games AS g USING (tenant_id, game_id)"
             " WHERE p.tenant_id = $1 AND g.campaign_id = $2 ORDER BY p.play_id",
-            self.stack.tenant_id,
-            self.campaign_id,
+            *(self.stack.tenant_id, self.campaign_id),
         )
         return [row["play_id"] for row in rows]
 

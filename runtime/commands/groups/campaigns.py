@@ -1,4 +1,4 @@
-"""`tombola campaigns`: lists and checks campaigns; exports and imports a campaign as one YAML file."""
+"""`tombola campaigns`: checks and archives campaigns; exports and imports a campaign as one YAML file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
+from rich.progress import BarColumn
 
 from runtime import messages as m
-from runtime.commands import campaign_files, documents, dossiers
+from runtime.commands import archives, campaign_files, documents, dossiers
 from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors
 from runtime.commands.connection import (
     DEFAULTS,
+    EXIT_FILE,
     EXIT_REFUSED,
     Connection,
     Edge,
@@ -32,6 +34,7 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
+from runtime.commands.progress import progress
 from runtime.commands.resources import change_json, show
 from runtime.http import gallery
 from runtime.rules.sealing import Seal
@@ -207,9 +210,57 @@ async def write_dossier(
             fail(connection, EXIT_USE, str(error))
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
+        if (archive := one["archive"]) is not None:  # Before the file is opened: it may be the archive.
+            fail(
+                connection,
+                EXIT_REFUSED,
+                f"the plays of {one['name']} are in the file with SHA-256 {archive['file_sha256']}",
+            )
         with file_errors(connection, file), file.open("wb") as target:
             counts = await dossiers.write(edge, one, target, authority, consumer_url)
     print_result(connection, counts, f"{sum(counts.values()):,} lines in {file}: {counts.get('play', 0):,} plays")
+
+
+@app.command(name="archive")
+async def archive_campaign(
+    campaign: str,
+    file: Path,
+    /,
+    *,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Delete the plays of a campaign that is over, once its dossier has them. Repeat it after an interruption.
+
+    Keep the file: it has the only copy of the plays.
+
+    Parameters
+    ----------
+    campaign
+        The campaign's id or name.
+    file
+        Its dossier, as written by `campaigns dossier` and checked with `tombola verify`.
+    yes
+        Delete without asking.
+    """
+    async with connected(connection) as edge:
+        one = await _one(connection, edge, campaign)
+        try:
+            with file_errors(connection, file):
+                plays = archives.read_plays(file, one["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            fail(connection, EXIT_FILE, f"{file}: {error}")
+        confirmed(connection, yes, f"Delete {plays.plays:,} plays of {one['name']}? {file} keeps the only copy.")
+        with progress(connection.json, BarColumn()) as shown:
+            compared, deleted = (shown.add_task(what, total=plays.plays) for what in ("compared", "deleted"))
+            archive: dict[str, Any] = {}
+            while not archive.get("finished_at"):
+                done = await edge.post(f"/campaigns/{one['id']}/archive", plays._asdict())
+                archive = done["archive"] or {}
+                shown.update(compared, completed=done["compared"])
+                shown.update(deleted, completed=archive.get("deleted", 0))
+    text = f"deleted {archive['deleted']:,} plays. Keep {file}: SHA-256 {archive['file_sha256']}"
+    print_result(connection, archive, text)
 
 
 @app.command(name="gallery")

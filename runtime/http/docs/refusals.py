@@ -182,6 +182,22 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "the campaign is frozen and was launched: `field` cannot change, or only grow",
         {"campaign_id": "camp_1", "field": "handler_config"},
     ),
+    "NOT_SETTLED": Refusal(
+        _NOT_NOW,
+        "the campaign cannot be archived while what `open` lists is not settled",
+        {"open": ["draws", "rewards"]},
+    ),
+    "FILE_DIFFERS": Refusal(_NOT_NOW, "the file does not have exactly the campaign's plays that are in the log"),
+    "CAMPAIGN_ARCHIVED": Refusal(
+        _NOT_NOW,
+        "the campaign's plays were archived in the file with this SHA-256, and deleted",
+        {"campaign_id": "camp_1", "file_sha256": "9f86d081884c7d65..."},
+    ),
+    "PLAY_ARCHIVED": Refusal(
+        Status.NOT_FOUND,
+        "the play was archived with its campaign, in the file with this SHA-256, and deleted",
+        {"campaign_id": "camp_1", "file_sha256": "9f86d081884c7d65..."},
+    ),
     "HAS_HISTORY": Refusal(_NOT_NOW, "after the first play, wallet scope, merchant and currency cannot change"),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "the total would be below the number already awarded"),
     "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "the current status does not allow this transition"),

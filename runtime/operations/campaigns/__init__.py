@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.campaigns import hosts, message_samples, origins
+from runtime.operations.campaigns import archiving, hosts, message_samples, origins
 from runtime.operations.campaigns.analytics import get_campaign_analytics
 from runtime.operations.campaigns.campaign_admin import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.campaigns.duplication import duplicate_campaign
@@ -49,7 +49,7 @@ ROWS: Final = (
         resource="campaign",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY", "FROZEN"),
+        refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY", "FROZEN", "CAMPAIGN_ARCHIVED"),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
     Operation(
@@ -71,6 +71,7 @@ ROWS: Final = (
         lengthy=True,
     ),
     GET_LAUNCH_CHECK,
+    *archiving.ROWS,
     *origins.ROWS,
     *hosts.ROWS,
     *message_samples.ROWS,

@@ -20,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.budget_alerts import usage
-from runtime.operations.campaigns import analytics, hosts, messages, tracking
+from runtime.operations.campaigns import analytics, archives, hosts, messages, tracking
 from runtime.operations.checks import TIME_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
 from runtime.operations.entries import form
@@ -96,7 +96,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
 
     ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION ILLEGAL_TRANSITION if it
     would reopen an ended campaign; FROZEN if it would thaw one that was launched; HAS_HISTORY if games that were played
-    would credit another merchant's wallets.
+    would credit another merchant's wallets; CAMPAIGN_ARCHIVED if the time zone of archived plays would change.
     """
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
@@ -139,6 +139,7 @@ async def alter(
     if row["messages"] != before["messages"]:
         await messages.listen(connection, tenant_id, request.id, row["messages"])
     if campaign.timezone != before["timezone"]:
+        await archives.refuse_archived(connection, tenant_id, request.id)  # Its days could not be counted again.
         await analytics.forget(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
     withdrawn = row["status"] == "draft" != before["status"]
@@ -231,6 +232,7 @@ def from_row(row: Any) -> m.Campaign:
     budget = m.Budget(amount=amount, currency=currency) if amount else None
     parts: dict[str, Any] = {"entry": form.from_stored(row["entry"]), "messages": messages.from_stored(row["messages"])}
     parts["tracking"] = tracking.from_stored(row["tracking"])
+    parts["archive"] = archives.message_of(row["archive"])
     return m.Campaign(**{**fields, "budget": budget, **parts})
 
 

@@ -28,7 +28,7 @@ ROWS: Final = (
         resource="leaderboard",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE", "CAMPAIGN_ARCHIVED"),
         example={
             "campaign_id": samples.CAMPAIGN,
             "game_id": samples.GAME,
@@ -69,7 +69,10 @@ ROWS: Final = (
         resource="leaderboard",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+        refusals=(
+            *("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "CAMPAIGN_ARCHIVED"),
+            *("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+        ),
         example={"name": "Best of the season"},
     ),
     Operation(

@@ -21,6 +21,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import campaign_admin as campaigns
+from runtime.operations.campaigns.archives import refuse_archived
 from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.idempotent_writes import once, store_reply
 from runtime.operations.players import merging
@@ -275,12 +276,13 @@ async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: 
 
 
 async def _settle_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
-    """A board of a game without a campaign gets the game's campaign."""
+    """A board of a game without a campaign gets the game's campaign. CAMPAIGN_ARCHIVED: its plays were deleted."""
     if board.game_id and not board.campaign_id:
         about = (tenant_of(request), board.game_id, merchant_of(request))
         board.campaign_id = await connection.fetchval(_SQL["game_campaign"], *about) or ""
         if not board.campaign_id:
             raise unknown("game", board.game_id)
+    await refuse_archived(connection, tenant_of(request), board.campaign_id)
 
 
 async def _out_of_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> Fault:

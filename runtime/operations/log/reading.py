@@ -62,7 +62,8 @@ async def read_log_tile(engine: Engine, request: m.ReadLogTileRequest) -> m.Read
 async def read_log_entries(engine: Engine, request: m.ReadLogTileRequest) -> m.ReadLogTileReply:
     """The entries of a tile of level 0 in base64, as their rows are now. Empty: the log has fewer.
 
-    A row that was changed gives another entry than the one that was hashed; a missing row, only its kind and id.
+    A row that was changed gives another entry than the one that was hashed; a missing row, only its kind and id, and
+    the audit entry of its archive if it was archived.
     """
     first, end = _range(request)
     rows = await engine.database.fetch(_SQL["entries"], tenant_of(request), first, end)
@@ -70,7 +71,7 @@ async def read_log_entries(engine: Engine, request: m.ReadLogTileRequest) -> m.R
     for row in rows if len(rows) == end - first else ():
         entry = row["entry"]
         if entry is None or len(entry) > ENTRY_BYTES_MAX:
-            entry = write_entry(row["kind"], row["row_id"], {})
+            entry = write_entry(row["kind"], row["row_id"], {"archive": row["archive"]} if row["archive"] else {})
         entries.append(entry)
     return m.ReadLogTileReply(content=base64.b64encode(write_bundle(entries)).decode())
 

@@ -23,6 +23,7 @@ from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import invalid, unknown
 from runtime.operations import audit
+from runtime.operations.campaigns.archives import refuse_archived
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.reporting import views
 from runtime.operations.row import Operation
@@ -39,6 +40,9 @@ ROWS: Final = 250
 CONTACTS: Final = frozenset({"email", "phone"})
 PERSONAL: Final = CONTACTS | {"fields", "answers"}
 """Columns that only roles that may fulfil rewards see whole."""
+
+OF_PLAYS: Final = frozenset({"plays", "play_receipts"})
+"""The exports that an archived campaign does not have."""
 
 CONSENTED: Final = frozenset({"participants", "winners"})
 """The exports that a consent filters."""
@@ -104,6 +108,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     checks.raise_found()
     if campaign_id and not await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, merchant_id):
         raise unknown("campaign", campaign_id)
+    if campaign_id and request.name in OF_PLAYS:
+        await refuse_archived(engine.database, tenant_id, campaign_id)
     begins = request.begins or not request.after
     if request.consent and begins:
         asked = (tenant_id, campaign_id, [{"id": request.consent}])

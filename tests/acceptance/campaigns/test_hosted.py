@@ -61,8 +61,7 @@ async def test_hosted_page_has_a_preview_and_is_framed_by_the_campaign_s_origins
                 assert "unsafe" not in policy and {"script-src 'self'", "form-action 'none'"} <= {*policy.split("; ")}
     for part in (
         'property="og:title" content="Wheel &amp; deal · Autumn Fair"',
-        'property="og:site_name" content="Autumn Fair"',
-        'property="og:description" content="Win a mug."',
+        *('property="og:site_name" content="Autumn Fair"', 'property="og:description" content="Win a mug."'),
         "<title>Wheel &amp; deal · Autumn Fair</title>",
         'property="og:image" content="https://brand.example/a.png?x=1&amp;y=2"',
         'name="description" content="Win a mug."',

@@ -113,9 +113,7 @@ async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
     assert await issues(None) == {("problem", "The wheel of Wheel has fewer segments (1) than prizes (2)")}
     assert {level for level, _ in await issues(None, None, None)} == {"warning"}
     assert await issues(
-        mug,
-        tote,
-        None,
+        *(mug, tote, None),
         prizes=[{"prize_id": car, "emoji": "X"}, {"prize_id": [], "emoji": "X"}],
         items=[{"prize_id": {"a": 1}, "emoji": "X"}],
     ) >= {("warning", f"Wheel has a picture of the prize {car}, which it cannot award")}

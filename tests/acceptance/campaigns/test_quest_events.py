@@ -132,11 +132,9 @@ async def test_event_with_a_wrong_body_is_refused(world: World) -> None:
         *("not json", "[]", "{}", '{"event_id": ""}', '{"event_id": "e"}', '{"event_id": "e", "player_id": ""}'),
         '{"event_id": "e", "player_id": "ann", "more": 1}',
         '{"event_id": "e", "player_id": "ann", "email": "ann@example.com"}',
-        '{"event_id": "e", "email": "no address"}',
-        '{"event_id": "e", "phone": "0171"}',
+        *('{"event_id": "e", "email": "no address"}', '{"event_id": "e", "phone": "0171"}'),
         json.dumps({"event_id": "e" * 201, "player_id": "ann"}),
-        json.dumps({"event_id": "e\n", "player_id": "ann"}),
-        json.dumps({"event_id": "e", "player_id": "a" * 129}),
+        *(json.dumps({"event_id": "e\n", "player_id": "ann"}), json.dumps({"event_id": "e", "player_id": "a" * 129})),
     ):
         if (answer := await quest.tell(body=body)).http != 400:
             taken.append((body, answer.envelope))

@@ -46,8 +46,7 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
             assert (await world.round(game_id, player, client_seed="s")).code == "OK"
     await world.stack.database.execute(
         "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ($1, 'c1', 'vera', 'email', $2)",
-        world.stack.tenant_id,
-        EMAIL,
+        *(world.stack.tenant_id, EMAIL),
     )
     body = {"campaign_id": world.campaign_id, "name": "Draw", "tickets": {"currency": "coin"}}
     body |= {"prizes": [{"prize_id": cup, "count": 1}], "randomness": {"kind": "INTERNAL"}}

@@ -166,7 +166,7 @@ def numbers(message: Any, body: Body, at: tuple[Any, ...] = ()) -> Iterator[tupl
         place = (*at, name)
         if field.kind in (Kind.INT32, Kind.INT64) and not field.repeated:
             yield place
-        elif field.kind is Kind.MESSAGE:
+        elif field.kind is Kind.MESSAGE and not field.read_only:
             yield from numbers(field.type, body, (*place, 0) if field.repeated else place)
 
 

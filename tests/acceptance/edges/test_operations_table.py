@@ -303,7 +303,7 @@ async def test_answers_are_as_documented(stack: Stack) -> None:
         # What is asked of machines and by login is held to the document by its own tests, and by schemathesis.
         reads = {row.name for row in OPERATIONS if row.verb == "GET" and row.subject != "integration"}
         assert sorted(missing & reads) == [], surface
-        assert len(missing) < 14, (surface, " ".join(sorted(missing)))
+        assert len(missing) < 15, (surface, " ".join(sorted(missing)))
 
 
 async def end_approvals(ask: Conforming, known: Ids) -> None:

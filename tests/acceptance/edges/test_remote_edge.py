@@ -76,11 +76,8 @@ async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver:
 
     async def call(body: str, signed: str) -> tuple[int, dict[str, Any]]:
         at = datetime.fromtimestamp(int(time.time()), UTC)
-        headers = {
-            "webhook-id": "msg_1",
-            "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": Webhook(SECRET).sign("msg_1", at, signed),
-        }
+        headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(at.timestamp()))}
+        headers |= {"webhook-signature": Webhook(SECRET).sign("msg_1", at, signed)}
         async with edge.http.post(url, data=body, headers=headers) as answer:
             return answer.status, (await answer.json())["data"]
 

@@ -1,7 +1,8 @@
-"""The Merkle log: what enters it, who notices a change, and what a witness refuses."""
+"""The Merkle log: what enters it, who notices a change, and what a witness refuses; and archived plays."""
 
 import asyncio
 import hashlib
+import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from functools import partial
@@ -10,19 +11,25 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.commands.groups.log.witness import Distrusted, standstill, visit, waited
+from runtime.commands import archives
+from runtime.commands.groups.log.witness import Distrusted, State, standstill, visit, waited
+from runtime.operations.campaigns import analytics
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from runtime.rules.log.notes import SigningKey
 from tests.support.guests import guest_who_played, log_in
+from tests.support.invariants import broken, broken_of, everything
 from tests.support.merkle_log import UNGUARDED, append, fetch, found, new_witness, problems, tamper, unlogged
-from tests.support.operator import run
-from tests.support.resources import make_campaign
+from tests.support.operations import furnish
+from tests.support.operator import Operator, run
+from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
-pytestmark = pytest.mark.settings(merkle_log="promo.example.com")
+pytestmark = pytest.mark.settings(merkle_log="promo.example.com", archive_after_days=0)
+NONE: Final = {"file_sha256": "0" * 64, "digest": "0" * 64, "plays": 999, "first_leaf": 0, "last_leaf": 9}
+"""The plays of a file that no campaign here has."""
 
 
 @pytest.fixture
@@ -36,6 +43,13 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     about = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "coin", "amount": 5}
     assert (await stack.core("POST", "/wallet/adjustments", about)).code == "OK"
     yield world
+
+
+async def look(stack: Stack, witness: State, *, whole: bool = True) -> list[str]:
+    """What a witness says of the newest log."""
+    await append(stack)
+    await visit(witness, partial(fetch, stack))
+    return await problems(stack, witness, whole=whole)
 
 
 async def test_rows_enter_once_despite_races_and_crashes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +229,7 @@ async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
         " WHERE p.play_id = l.row_id AND p.tenant_id = $1 AND p.client_seed = '' AND l.sent IS NOT NULL"
     )
     assert tuple(await stack.database.fetchrow(salted, stack.tenant_id) or ()) == (2, 0)
-    await append(stack)
-    await visit(state, partial(fetch, stack))
-    assert await problems(stack, state, whole=True) == []
+    assert await look(stack, state) == []
     assert await found(stack) == set()
 
 
@@ -246,3 +258,121 @@ async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path)
     named = await visit_with("--state", "w.json", "--all")
     assert named.code == 1 and "play_" in named.out and "was changed" in named.out
     assert (await visit_with("--state", "w.json", url=f"{base}/no")).code == 4
+
+
+async def written(world: World, tombola: Operator) -> dict[str, Any]:
+    """Ends the campaign and writes its dossier, once deliveries are done. The request that archives it."""
+    stack, path = world.stack, f"/admin/campaigns/{world.campaign_id}"
+    assert (await stack.admin("PUT", path, {"status": "CAMPAIGN_STATUS_ENDED"})).code == "OK"
+
+    async def is_settled() -> bool:
+        await append(stack)
+        await analytics.count(stack.engine, stack.tenant_id, world.campaign_id)
+        return (await stack.admin("POST", f"{path}/archive", NONE)).reason == "FILE_DIFFERS"
+
+    await until(is_settled)
+    url = world.stack.process.consumer_url
+    done = await tombola("campaigns", "dossier", world.campaign_id, "plays.jsonl", "--consumer-url", url)
+    assert done.code == 0, done.err
+    return archives.read_plays(tombola.directory / "plays.jsonl", world.campaign_id)._asdict()
+
+
+async def seen(world: World, games: list[str]) -> list[Any]:
+    """What an archive leaves as it is."""
+    stack, about = world.stack, f"/admin/campaigns/{world.campaign_id}"
+    await analytics.count(stack.engine, stack.tenant_id, world.campaign_id)
+    paths = (f"{about}/analytics", f"{about}/figures", "/admin/players/ann", "/admin/players/ann/wallet")
+    shown = [(await stack.admin("GET", path)).data for path in (*paths, "/admin/players/ann/turns/ledger")]
+    shown[1].pop("counted_until", None)
+    shown[2].pop("last_played_at", None)
+    return [*shown, [await world.eligibility(game) for game in games]]
+
+
+async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) -> None:
+    stack, tombola = world.stack, Operator(world.stack, tmp_path)
+    points = await world.prize(type="points", value=5)
+    games = [await world.wheel(rules={"requires_turn": True}), await world.wheel(points)]
+    await world.turns("ann", 1)
+    other = World(stack, (await make_campaign(stack))["id"])
+    kept = (await other.round(await other.wheel())).data["play_id"]
+    session = await world.session(games[1])
+    play_id = (await world.play(games[1], session, client_seed="s", key="k0")).data["play_id"]
+    assert (await world.round(games[0])).code == "OK"
+    board = {"campaign_id": world.campaign_id, "name": "Board", "metric": "plays", "mode": "sum"}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
+    body, path = await written(world, tombola), f"/admin/campaigns/{world.campaign_id}"
+    before, witness, fresh = await seen(world, games), await new_witness(stack), await new_witness(stack)
+    done = await tombola("campaigns", "archive", world.campaign_id, "plays.jsonl", "--yes")
+    assert done.out.startswith("deleted 8 plays. Keep plays.jsonl: SHA-256 "), done.err
+    assert await seen(world, games) == before
+    assert [await world.plays(), await other.plays()] == [[], [kept]]
+    assert await stack.database.fetchval("SELECT count(salt) FROM log_leaves WHERE archive = 1") == 0
+    assert (await broken(stack.database, stack.tenant_id), await look(stack, witness)) == ({}, [])
+    fresh.read, fresh.mark = 1, 1  # Its next visit begins among the archived plays, and so reads all.
+    assert await look(stack, fresh, whole=False) == []
+    archive = (await stack.admin("GET", path)).data["archive"]
+    assert (archive["file_sha256"], archive["plays"], archive["deleted"]) == (body["file_sha256"], 8, 8)
+    assert archive["finished_at"] and (await stack.admin("POST", f"{path}/archive", body)).data["archive"] == archive
+    # What needs the plays names their file; the file itself is not overwritten.
+    asked = (
+        stack.consumer("GET", f"/plays/{play_id}/receipt", player="ann"),
+        stack.admin("GET", f"/admin/plays/{play_id}/receipt"),
+        stack.admin("GET", f"/admin/exports/plays?campaign_id={world.campaign_id}"),
+        stack.admin("PUT", path, {"timezone": "Asia/Tokyo"}),
+        stack.admin("POST", f"{path}/archive", {**body, "file_sha256": "0" * 64}),
+        stack.admin("POST", "/admin/leaderboards", board),
+    )
+    answers = [await one for one in asked]
+    assert [one.reason for one in answers] == ["PLAY_ARCHIVED"] * 2 + ["CAMPAIGN_ARCHIVED"] * 4
+    assert {one.envelope["data"]["file_sha256"] for one in answers} == {body["file_sha256"]} and answers[0].http == 404
+    refused = await tombola("campaigns", "dossier", world.campaign_id, "plays.jsonl")
+    assert refused.code == 1 and body["file_sha256"] in refused.err
+    assert (await tombola("verify", "plays.jsonl")).code == 0
+    again = {"player_id": "ann", "session_id": session, "payload": {}, "client_seed": "s", "idempotency_key": "k0"}
+    assert (await stack.core("POST", f"/games/{games[1]}/play", again)).reason == "CAMPAIGN_CLOSED"
+
+
+async def test_unsettled_campaign_is_refused_by_name(stack: Stack) -> None:
+    known, now = await furnish(stack), int(time.time())
+    release = {"kind": "SEALED", "units": 1, "starts_at": now, "ends_at": now + 9_999, "timezone": "UTC"}
+    await make_prize(stack, campaign_id=known["campaign"], stock={"total": 1}, release=release)
+    path = f"/admin/campaigns/{known['campaign']}/archive"
+    refused = await stack.admin("POST", path, NONE)
+    named = {"deliveries", "discrepancies", "draws", "end", "leaderboards", "releases"}
+    assert refused.reason == "NOT_SETTLED" and named <= set(refused.envelope["data"]["open"])
+
+
+FORGERIES: Final[dict[str, tuple[str, ...]]] = {
+    "leaf_row": (),
+    "archive_plays": ("UPDATE log_leaves SET archive = 1 WHERE tenant_id = $1 AND row_id = $2",),
+    "archive_entry": (
+        "UPDATE log_leaves SET archive = 2 WHERE tenant_id = $1 AND row_id = $2",
+        "INSERT INTO play_archives SELECT tenant_id, 'camp_x', 2, file_sha256, 1, digest, 0, 999, 999, 1, '', 'audit_x'"
+        " FROM play_archives WHERE tenant_id = $1 AND $2 <> ''",
+    ),
+}
+"""By the check that names it: a play deleted alone, one that its leaf calls archived, and one with a forged archive."""
+
+
+async def test_other_missing_plays_are_named(world: World, tmp_path: Path) -> None:
+    stack, tombola = world.stack, Operator(world.stack, tmp_path)
+    other = World(stack, (await make_campaign(stack))["id"])
+    game_id = await other.wheel()
+    await append(stack)  # The other campaign's leaves are amid those of the archive.
+    victims = [(await other.round(game_id, "walt")).data["play_id"] for _ in FORGERIES]
+    await append(stack)
+    await world.round(await world.wheel())
+    body, witness = await written(world, tombola), await new_witness(stack)
+    differing = {**body, "digest": "0" * 64}
+    refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", differing)
+    assert refused.reason == "FILE_DIFFERS" and len(await world.plays()) == 7
+    done = (await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", body)).data["archive"]
+    assert done["finished_at"] and await look(stack, witness) == []
+    said = ("was removed", "8 plays were removed", "no audit entry audit_x")
+    for (check, statements), victim, text in zip(FORGERIES.items(), victims, said, strict=True):
+        for statement in ("DELETE FROM plays WHERE tenant_id = $1 AND play_id = $2", *statements):
+            await tamper(stack, statement, victim)
+        keys = await everything(stack.database, stack.tenant_id)
+        assert check in await broken_of(stack.database, stack.tenant_id, keys)
+        assert text in " ".join(await look(stack, witness))

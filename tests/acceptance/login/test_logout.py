@@ -247,8 +247,7 @@ async def test_revocations_are_read_on_every_page(stack: Stack) -> None:
     await stack.database.execute(
         "INSERT INTO revocations (tenant_id, kind, subject, expires_at)"
         " SELECT $2, 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
-        2 * PAGE + 1,
-        stack.tenant_id,
+        *(2 * PAGE + 1, stack.tenant_id),
     )
     edge = new_edge(stack)
     await edge.revocations.read()

@@ -211,8 +211,7 @@ NUMBERS: Final = {"account_sid": "x", "from": "+0"}
 NESTED: Final = {"fields": {"a": "id", "a.b": "id"}}
 HOOK: Final = {"secret": "https://a.example", "text": "x"}
 WRONG: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
-    ("crm", {"service": "x"}, {"service"}),
-    ("sms", {**URL}, {"service"}),
+    *(("crm", {"service": "x"}, {"service"}), ("sms", {**URL}, {"service"})),
     ("spreadsheet", {"service": "google_sheets"}, {"spreadsheet_id", "secret"}),
     ("spreadsheet", {**SHEET, "secret": "{}"}, {"secret"}),
     (

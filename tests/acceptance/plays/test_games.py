@@ -117,11 +117,9 @@ async def test_deleted_game_is_archived_once_it_was_played(stack: Any, campaign_
 async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
     prize_id = await own_world.prize(total=1, name="Mug", type="goods", value=5)
     ui = {"theme": {"primary": "#123456"}, "egg": {"image": "egg.png"}, "anything": [1, {"at": None}]}
-    config = {
-        "tiers": [{"min": 71, "max": 93, "prize_group": "marker_group"}],
-        "prize_groups": {"marker_group": [{"prize_id": prize_id, "probability": 0.123456}]},
-        "max_score": 98_765,
-    }
+    config = {"tiers": [{"min": 71, "max": 93, "prize_group": "marker_group"}]}
+    config |= {"prize_groups": {"marker_group": [{"prize_id": prize_id, "probability": 0.123456}]}}
+    config |= {"max_score": 98_765}
     game_id = await own_world.game(EGGS, config, ui=ui, rules={"max_plays_per_day": 3})
     answer = await stack.consumer("GET", f"/games/{game_id}/render")
     render = answer.data

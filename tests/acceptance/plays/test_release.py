@@ -119,8 +119,7 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
 @pytest.mark.parametrize(
     ("schedule", "fields"),
     [
-        ({"kind": "LATER"}, ["release.kind"]),
-        ({"kind": "TIMES"}, ["release.times", "release.units"]),
+        *(({"kind": "LATER"}, ["release.kind"]), ({"kind": "TIMES"}, ["release.times", "release.units"])),
         ({"kind": "TIMES", "times": [{"at": 5, "units": 6}]}, ["release.units"]),
         ({"kind": "EVEN", "starts_at": 10, "ends_at": 10}, ["release.ends_at"]),
         ({"kind": "EVEN", "starts_at": 10, "ends_at": 20, "timezone": "Mars"}, ["release.timezone"]),

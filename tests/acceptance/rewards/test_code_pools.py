@@ -146,8 +146,7 @@ async def test_expiry_changes_for_free_codes_and_not_for_won_ones(world: World, 
     answer = await expire(module_stack, prize_id, {"ids": [*ends, won_id, "code_unknown"], "never": True})
     assert (answer.data["changed"], answer.data["available"]) == (2, 2)
     assert answer.data["kept"] == [
-        {"id": won_id, "state": "CODE_STATE_ASSIGNED"},
-        {"id": "code_unknown", "state": "CODE_STATE_UNSPECIFIED"},
+        *({"id": won_id, "state": "CODE_STATE_ASSIGNED"}, {"id": "code_unknown", "state": "CODE_STATE_UNSPECIFIED"}),
     ]
     assert set((await ends_of(module_stack, prize_id)).values()) == {0, LATER}
     log = (await module_stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]

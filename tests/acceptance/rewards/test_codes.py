@@ -31,11 +31,9 @@ async def prize_id(stack: Any) -> str:
     return await make_prize(stack, **VOUCHER)
 
 
-FORMS = {
-    "json": ('{"codes": ["A1", "B2", "A1", "", " C3 ", "has space"]}', "application/json"),
-    "text": ("A1\nB2\r\nA1\n\t\n C3 \nhas space", "text/plain"),
-    "csv": ('A1,x\n"B2",y\nA1,z\n,\n C3 ,\nhas space', "text/csv; charset=utf-8"),
-}
+FORMS = {"json": ('{"codes": ["A1", "B2", "A1", "", " C3 ", "has space"]}', "application/json")}
+FORMS |= {"text": ("A1\nB2\r\nA1\n\t\n C3 \nhas space", "text/plain")}
+FORMS |= {"csv": ('A1,x\n"B2",y\nA1,z\n,\n C3 ,\nhas space', "text/csv; charset=utf-8")}
 
 
 @pytest.mark.parametrize("form", FORMS)

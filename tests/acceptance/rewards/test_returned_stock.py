@@ -81,9 +81,7 @@ async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_wo
         for turn in range(5):
             await asyncio.gather(
                 *(world.round(game_id, f"{turn}_{nth}") for nth in range(10)),
-                revoke_some(),
-                expire_some(),
-                worker.sweep(),
+                *(revoke_some(), expire_some(), worker.sweep()),
             )
     ends = {row["status"] for row in await world.database.fetch("SELECT DISTINCT status FROM rewards")}
     assert ends >= {"revoked", "expired", "failed", "fulfilled"}, "else there was nothing at once"

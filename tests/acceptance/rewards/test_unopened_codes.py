@@ -31,8 +31,7 @@ async def won(shelf: Shelf, prize_id: str, player: str = ANN, **fields: Any) -> 
     await shelf.engine.database.execute(
         "UPDATE codes SET reward_id = $2, assigned_at = now() WHERE code_id ="
         " (SELECT min(code_id) FROM codes WHERE prize_id = $1 AND reward_id IS NULL)",
-        prize_id,
-        reward_id,
+        *(prize_id, reward_id),
     )
     return reward_id
 

@@ -62,8 +62,8 @@ def roles_of(operation: Operation) -> frozenset[str]:
     """The roles that may call an operation under the strict matrix (docs/reference/roles.md)."""
     if not operation.scoped:
         return MANAGEMENT | {PLATFORM} if operation.verb == "GET" else frozenset({PLATFORM})
-    if operation.path == "/players/{id}/export":
-        return frozenset({"admin"})  # Whole contacts.
+    if operation.path in ("/players/{id}/export", "/campaigns/{id}/archive"):
+        return frozenset({"admin"})  # Whole contacts; the only copy of plays.
     if operation.verb == "GET" or operation.path == "/plays/{id}/replay" or operation.service == "ApprovalService":
         return MANAGEMENT
     if operation.path == "/packs/{id}/rotate-secret":

@@ -132,10 +132,8 @@ async def test_refused_save_is_in_view_and_leaving_asks_about_unsaved_changes(de
 
 async def test_score_game_costs_follow_the_assumed_share_of_each_group(desk: Desk, fair: World) -> None:
     mug, trip = await fair.prize(name="Mug", value=4, total=100), await fair.prize(name="Trip", value=900, total=0)
-    groups = {
-        "low": [{"prize_id": mug, "probability": 0.5}],
-        "high": [{"prize_id": mug, "probability": 0.5}, {"prize_id": trip, "probability": 0.1}],
-    }
+    groups = {"low": [{"prize_id": mug, "probability": 0.5}]}
+    groups |= {"high": [{"prize_id": mug, "probability": 0.5}, {"prize_id": trip, "probability": 0.1}]}
     tiers = [{"min": 1, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}]
     game_id = await fair.game(EGGS, {"tiers": tiers, "prize_groups": groups}, status="draft")
     await desk.enter("designer", path=f"/games/{game_id}")

@@ -215,9 +215,7 @@ async def test_claim_fields_are_defined_and_their_answers_shown_to_roles_that_ma
     assert (await fair.stack.consumer("POST", f"/rewards/{reward_id}/claim", claim, player="dora")).code == "OK"
     rewards = f"/rewards?prize_id={prize_id}"
     for role, path, shown in (
-        ("designer", rewards, "****"),
-        ("reward_manager", rewards, "L"),
-        ("reward_manager", "/players/dora", "L"),
+        *(("designer", rewards, "****"), ("reward_manager", rewards, "L"), ("reward_manager", "/players/dora", "L")),
     ):
         await desk.enter(role, path=path)
         await page.get_by_role("button", name="Claim form of Mug").click()

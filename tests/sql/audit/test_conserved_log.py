@@ -26,28 +26,41 @@ LOG: Final[dict[str, Case]] = {
         """+ log_trees logged_until: '2026-03-01 00:00Z';
         + plays play_id played_at: p1 '2026-02-01 00:00Z' | p2 '2026-02-28 23:59:30Z' | p3 '2026-02-01 00:00Z';
         + log_leaves leaf_index kind row_id: 0 play p3 | 1 reward p1;""",
-        "play p1,play p2,play p3",
-        "play p1||a leaf|2026-02-01T00:00:00Z",
+        *("play p1,play p2,play p3", "play p1||a leaf|2026-02-01T00:00:00Z"),
     ),
     "logged_time": (
         """+ plays play_id played_at: early '2126-01-01 00:00Z' | late '2126-01-01 00:00Z' | past '2026-01-01';
         + log_leaves leaf_index kind row_id: 0 play early;""",
-        "play early,play late,play past",
-        "play late||not later than now|2126-01-01T00:00:00Z",
+        *("play early,play late,play past", "play late||not later than now|2126-01-01T00:00:00Z"),
     ),
     "leaf_row": (
-        rf"""+ log_leaves leaf_index kind row_id hash: 0 play p '\x00' | 1 mark m '\x{MARK}' | 2 mark n '\x01';""",
-        "0,1,2",
-        f"""{0:019}|play p|00|no such row
+        rf"""+ log_leaves leaf_index kind row_id hash: 0 play p '\x00' | 1 mark m '\x{MARK}' | 2 mark n '\x01';
+        + log_leaves leaf_index kind=play row_id hash=1 archive: 3 q 7 | 4 r 7;
+        + play_archives number=7 campaign_id=c first_leaf=3 last_leaf=3 entry_id: a;""",
+        "0,1,2,3,4",
+        f"""{4:019}|play r|31|no such row
+        {0:019}|play p|00|no such row
         {2:019}|mark n|01|{hash_leaf(write_entry("mark", "n", {})).hex()}""",
+    ),
+    "archive_entry": (
+        """+ audit_entries entry_id action subject_type subject_id after:
+            a campaign.archive campaign c '{"plays": 2, "file_sha256": "f", "digest": "d"}' |
+            b campaign.archive campaign e '{}';
+        + play_archives number campaign_id plays file_sha256=f digest=d entry_id: 1 c 3 a | 2 d 1 x | 3 new 1 '';""",
+        *("c,d,e,new", "c|a|2 f d|3 f d\nd||an audit entry|1 f d\ne|b||no archive"),
+    ),
+    "archive_plays": (
+        """+ log_leaves leaf_index kind row_id archive: 0 play p 1 | 1 play q 1 | 2 play r 2;
+        + play_archives number campaign_id plays counted first_leaf=0 last_leaf=9 entry_id=a digest=d finished_at:
+            1 part 9 2 - | 2 lost 9 2 - | 3 done 2 2 (now());""",
+        *("part,lost,done", "lost||2|1\ndone||2 d|0"),
     ),
     "leaf_time": (
         """+ plays play_id played_at: early '2025-12-31 23:58:59Z' | near '2025-12-31 23:59:01Z' | late '2026-01-02';
         + log_leaves leaf_index kind row_id: 0 play early | 1 mark '1767225600000000 1' | 2 play near | 3 play late |
             4 reward early;
         + rewards reward_id won_at: early '2025-12-31 23:58:59Z';""",
-        "0,1,2,3,4",
-        f"{4:019}|reward early|from 2026-01-01T00:00:00Z|2025-12-31T23:58:59Z",
+        *("0,1,2,3,4", f"{4:019}|reward early|from 2026-01-01T00:00:00Z|2025-12-31T23:58:59Z"),
     ),
     "leaf_gap": (
         *("+ log_leaves leaf_index kind row_id: 0 mark a | 1 mark b | 3 mark c;", "0,1,3"),

@@ -108,8 +108,7 @@ REWARDS: Final[dict[str, Case]] = {
             bob k4 revoked -;
         INSERT INTO codes (code_id, code_hash, reward_id) SELECT 'c' || n, n::text::bytea, 'k' || n
             FROM generate_series(1, 4) AS n""",
-        "ann",
-        "ann|k1|no code|c1, and revoked",
+        *("ann", "ann|k1|no code|c1, and revoked"),
     ),
     "player_code_delivered": (
         """+ rewards player_id reward_id status fulfilled_at: ann k1 fulfilled (now()) | ann k2 won - |
@@ -117,8 +116,7 @@ REWARDS: Final[dict[str, Case]] = {
         INSERT INTO tasks (task_id, reward_id, channel) SELECT 't' || n, 'k' || n,
             CASE n WHEN 4 THEN 'webhook' ELSE 'voucher_code' END FROM generate_series(1, 5) AS n;
         + codes code_id reward_id: c3 k3;""",
-        "ann",
-        "ann|k1|a code|none, and fulfilled",
+        *("ann", "ann|k1|a code|none, and fulfilled"),
     ),
     "player_revoked": (
         """+ rewards player_id reward_id status: ann r1 revoked | ann r2 revoked | ann r3 won | gus r4 revoked |

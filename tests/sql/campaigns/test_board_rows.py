@@ -96,8 +96,7 @@ async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connec
 @pytest.mark.parametrize(
     ("campaign", "game", "merchant", "may"),
     [
-        ("camp", "", "", True),
-        ("camp", "g1", "shop", True),
+        *(("camp", "", "", True), ("camp", "g1", "shop", True)),
         *((*of, False) for of in (("camp", "g2", ""), ("camp", "none", ""), ("theirs", "", "shop"), ("none", "", ""))),
     ],
 )

@@ -61,16 +61,10 @@ async def test_prize_is_available_by_its_own_free_codes(connection: asyncpg.Conn
 MOST: Final = 2**31 - 1
 MOVED: Final[list[tuple[str, int | None, int, tuple[int, ...] | None]]] = [
     # The prize, its new total or a change of it: totals before and after, what remained and what remains.
-    ("cup", None, 2, (20, 22, 20, 22)),
-    ("cup", None, -19, (20, 1, 20, 1)),
+    *(("cup", None, 2, (20, 22, 20, 22)), ("cup", None, -19, (20, 1, 20, 1))),
     ("cup", None, -20, None),  # Without a limit from now on: this is said by a total.
-    ("cup", None, -21, None),
-    ("cup", None, MOST - 20, (20, MOST, 20, MOST)),
-    ("cup", None, MOST - 19, None),
-    ("cup", MOST + 1, 0, None),
-    ("mug", None, -6, (10, 4, 6, 0)),
-    ("mug", None, -7, None),
-    ("old", None, 5, None),
+    *(("cup", None, -21, None), ("cup", None, MOST - 20, (20, MOST, 20, MOST)), ("cup", None, MOST - 19, None)),
+    *(("cup", MOST + 1, 0, None), ("mug", None, -6, (10, 4, 6, 0)), ("mug", None, -7, None), ("old", None, 5, None)),
     ("old", 5, 0, (0, 5, 0, 2)),
 ]
 
@@ -155,12 +149,10 @@ PRIZE: Final = ("New", "goods", 1.0, "camp", 0, 0, "on_win", "none", "{}", 0, "a
 CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
     # Which rows are others afterwards, or gone: only those of what is named.
     ("prizes.update", ("cup", *PRIZE), '"prize_id": "cup"', 1),
-    ("prizes.remove", ("coded",), '"prize_id": "coded"', 6),
-    ("prizes.archive", ("cup",), '"prize_id": "cup"', 1),
+    *(("prizes.remove", ("coded",), '"prize_id": "coded"', 6), ("prizes.archive", ("cup",), '"prize_id": "cup"', 1)),
     ("games.revise", ("g1", 1, "New", "spin", "active", "{}"), '"game_id": "g1"', 1),
     ("games.revise", ("g1", 2, "New", "spin", "active", "{}"), "nothing", 0),
-    ("games.remove", ("g1",), '"game_id": "g1"', 2),
-    ("games.archive", ("g1",), '"game_id": "g1"', 1),
+    *(("games.remove", ("g1",), '"game_id": "g1"', 2), ("games.archive", ("g1",), '"game_id": "g1"', 1)),
     (
         *("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, None, "", None)),
         *('"quest_id": "visit"', 1),
@@ -171,8 +163,7 @@ CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
         *('"quest_id": "visit"', 1),
     ),
     ("quests.update", ("visit", "none", "New", "", "daily", 1, "active", 0, 0, None, "", None), "nothing", 0),
-    ("quests.remove", ("share",), '"quest_id": "share"', 2),
-    ("quests.remove", ("visit",), "nothing", 0),
+    *(("quests.remove", ("share",), '"quest_id": "share"', 2), ("quests.remove", ("visit",), "nothing", 0)),
     ("quests.archive", ("visit",), '"quest_id": "visit"', 1),
     ("players.set_status", ("gus", "suspended"), '"player_id": "gus"', 1),
     ("players.set_status", ("gil", "suspended"), "nothing", 0),

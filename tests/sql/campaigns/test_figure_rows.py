@@ -34,12 +34,8 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
     await connection.execute(PLAYED)
     second = timedelta(seconds=1)
     plays = (
-        ("g", second, 1, 1, ITEM),
-        ("g", 2 * second, 1, 1, PATH),
-        ("g", 3 * second, 1, 1, ITEM),
-        ("g", QUARTER - second, 2, 0, LOSS),
-        ("g", QUARTER, 2, 2, ITEM),
-        ("h", QUARTER, 2, 0, LOSS),
+        *(("g", second, 1, 1, ITEM), ("g", 2 * second, 1, 1, PATH), ("g", 3 * second, 1, 1, ITEM)),
+        *(("g", QUARTER - second, 2, 0, LOSS), ("g", QUARTER, 2, 2, ITEM), ("h", QUARTER, 2, 0, LOSS)),
         ("s", -second, 1, 0, LOSS),
     )
     rows = [(f"p{nth}", game, NOON + after, *rest) for nth, (game, after, *rest) in enumerate(plays)]

@@ -23,8 +23,7 @@ async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
         await outbox.task("won", due=-1, reward="won"),
     ]
     not_due = [
-        await outbox.task("later", due=60),
-        await outbox.task("again_later", "retry", due=60),
+        *(await outbox.task("later", due=60), await outbox.task("again_later", "retry", due=60)),
         await outbox.task("another_s", "delivering", lease=60, owner="other"),
         *[await outbox.task(status, status, due=-1, lease=-1) for status in STATES[2:3] + STATES[4:]],
         *[await outbox.task(f"of_{status}", due=-1, reward=status) for status in ("fulfilled", "expired", "revoked")],

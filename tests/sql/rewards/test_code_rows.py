@@ -64,8 +64,7 @@ async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection)
 
 MOVES: Final[list[tuple[str, int, int]]] = [
     # What becomes of codes, how many of p are free then, and of q.
-    ("UPDATE codes SET key_id = 'other'", 3, 1),
-    ("UPDATE codes SET reward_id = 'r' WHERE code_id = 'c1'", 2, 1),
+    *(("UPDATE codes SET key_id = 'other'", 3, 1), ("UPDATE codes SET reward_id = 'r' WHERE code_id = 'c1'", 2, 1)),
     ("UPDATE codes SET reward_id = NULL WHERE code_id = 'c3'", 4, 1),
     ("UPDATE codes SET reward_id = 'r' || code_id WHERE reward_id IS NULL AND withdrawn_at IS NULL", 0, 0),
     ("UPDATE codes SET withdrawn_at = now() WHERE code_id IN ('c1', 'c5', 'c7')", 2, 0),

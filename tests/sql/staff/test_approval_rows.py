@@ -54,10 +54,8 @@ DECIDED: Final[list[tuple[str, str, bool]]] = [
     ("status = 'waiting', expires_at = '2099-01-01'", "rejected", True),
     ("status = 'waiting', expires_at = now() + interval '1 microsecond'", "approved", True),
     ("status = 'waiting', expires_at = now()", "approved", False),
-    ("status = 'waiting', expires_at = now()", "rejected", False),
-    ("status = 'done'", "approved", False),
-    ("status = 'done'", "rejected", False),
-    ("status = 'approved', decided_at = now()", "rejected", True),
+    *(("status = 'waiting', expires_at = now()", "rejected", False), ("status = 'done'", "approved", False)),
+    *(("status = 'done'", "rejected", False), ("status = 'approved', decided_at = now()", "rejected", True)),
     ("status = 'approved', decided_at = now()", "withdrawn", False),
     ("status = 'approved', decided_at = now() - interval '7 days'", "rejected", False),
 ]

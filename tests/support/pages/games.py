@@ -43,12 +43,9 @@ HAND: Final = """([catches, most]) => {
 
 
 async def eggs(fair: World, *, most: int = 3, lives: int = 2, **fields: Any) -> str:
-    config = {
-        "tiers": [{"min": 1, "max": 1000, "prize_group": "all"}],
-        "prize_groups": {"all": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]},
-        "max_score": most,
-        "max_score_per_second": 5,
-    }
+    config = {"tiers": [{"min": 1, "max": 1000, "prize_group": "all"}]}
+    config |= {"prize_groups": {"all": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}}
+    config |= {"max_score": most, "max_score_per_second": 5}
     ui = {"catcher": {"most": most, "lives": lives}}
     return await fair.game(EGGS, config, access="public", name="Egg catcher", ui=ui, **fields)
 
@@ -133,8 +130,7 @@ async def reported(fair: World) -> list[dict[str, Any]]:
     rows = await fair.database.fetch(
         "SELECT p.payload, p.outcome, p.score FROM plays AS p JOIN games AS g USING (tenant_id, game_id)"
         " WHERE p.tenant_id = $1 AND g.campaign_id = $2 ORDER BY p.play_id",
-        fair.stack.tenant_id,
-        fair.campaign_id,
+        *(fair.stack.tenant_id, fair.campaign_id),
     )
     return [dict(row) for row in rows]
 

@@ -35,13 +35,10 @@ CAPPED: Final = {"max_plays_per_user": 5, "max_plays_per_day": 2}
 
 ADMITTED: Final[list[tuple[dict[str, Any], dict[str, Any], str | Price]]] = [
     # The game's terms, what the player is at: the refusal, or the price of the play.
-    ({}, {"plays": 9, "day_plays": 9}, Price.FREE),
-    (CAPPED, {"plays": 4, "day_plays": 1}, Price.FREE),
-    (CAPPED, {"plays": 5}, "CAP_USER"),
-    (CAPPED, {"plays": 6, "turns": 9}, "CAP_USER"),
+    *(({}, {"plays": 9, "day_plays": 9}, Price.FREE), (CAPPED, {"plays": 4, "day_plays": 1}, Price.FREE)),
+    *((CAPPED, {"plays": 5}, "CAP_USER"), (CAPPED, {"plays": 6, "turns": 9}, "CAP_USER")),
     (CAPPED, {"plays": 4, "day_plays": 2}, "CAP_DAY"),
-    (CAPPED, {"plays": 4, "day_plays": 2, "turns": 1}, Price.TURN),
-    ({"requires_turn": True}, {}, "NO_TURNS"),
+    *((CAPPED, {"plays": 4, "day_plays": 2, "turns": 1}, Price.TURN), ({"requires_turn": True}, {}, "NO_TURNS")),
     ({"requires_turn": True}, {"turns": 1}, Price.TURN),
     ({**CAPPED, "requires_turn": True}, {"turns": 1, "day_plays": 1}, Price.TURN),
     ({**CAPPED, "requires_turn": True}, {"turns": 1, "day_plays": 2}, "CAP_DAY"),
@@ -110,17 +107,11 @@ def test_play_spends_no_turn_beside_one_that_may_yet_be_undone(
 
 WITHHELD: Final[list[tuple[dict[str, Any], tuple[int | None, int, int], int, int, str]]] = [
     # The prize; what is left, went out today and how many codes there are; what the player has, and how many are asked.
-    ({}, (1, 0, 0), 0, 1, ""),
-    ({}, (1, 0, 0), 0, 2, "OUT_OF_STOCK"),
-    ({}, (None, 9, 0), 9, 9, ""),
-    ({"type": "points"}, (0, 0, 0), 0, 1, ""),
-    ({"max_per_user": 1}, (9, 0, 0), 0, 1, ""),
-    ({"max_per_user": 2}, (9, 0, 0), 1, 1, ""),
-    ({"max_per_user": 2}, (9, 0, 0), 2, 1, "CAP_USER"),
-    ({"max_per_user": 2}, (0, 0, 0), 1, 2, "CAP_USER"),
-    ({"max_per_day": 2}, (9, 1, 0), 0, 1, ""),
-    ({"max_per_day": 2}, (9, 2, 0), 0, 1, "CAP_DAY"),
-    ({"max_per_day": 2}, (0, 2, 0), 0, 1, "OUT_OF_STOCK"),
+    *(({}, (1, 0, 0), 0, 1, ""), ({}, (1, 0, 0), 0, 2, "OUT_OF_STOCK"), ({}, (None, 9, 0), 9, 9, "")),
+    *(({"type": "points"}, (0, 0, 0), 0, 1, ""), ({"max_per_user": 1}, (9, 0, 0), 0, 1, "")),
+    *(({"max_per_user": 2}, (9, 0, 0), 1, 1, ""), ({"max_per_user": 2}, (9, 0, 0), 2, 1, "CAP_USER")),
+    *(({"max_per_user": 2}, (0, 0, 0), 1, 2, "CAP_USER"), ({"max_per_day": 2}, (9, 1, 0), 0, 1, "")),
+    *(({"max_per_day": 2}, (9, 2, 0), 0, 1, "CAP_DAY"), ({"max_per_day": 2}, (0, 2, 0), 0, 1, "OUT_OF_STOCK")),
     ({"channel": "voucher_code"}, (9, 0, 1), 0, 1, ""),
     ({"channel": "voucher_code"}, (9, 0, 1), 0, 2, "OUT_OF_STOCK"),
     ({"active": False}, (9, 0, 0), 0, 1, "OUT_OF_STOCK"),

@@ -86,9 +86,7 @@ async def test_token_is_its_own_sign_in_unless_it_continues_one() -> None:
 @pytest.mark.parametrize(
     ("said", "subject"),
     [
-        ("  Ann B. \n", "Ann B."),
-        ("Jose\u0301", "Jos\u00e9"),
-        ("\u00a0ann\u2003", "ann"),
+        *(("  Ann B. \n", "Ann B."), ("Jose\u0301", "Jos\u00e9"), ("\u00a0ann\u2003", "ann")),
         *((said, "") for said in ("a\u200bnn", "ann\u202e", "a\u00adnn", "ann\x07b", "ann\u3164", "ann\u2800", " ")),
         *((said, "") for said in ("ann\ufe0f", "ann\U000e0100")),
     ],

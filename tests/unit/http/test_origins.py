@@ -48,8 +48,7 @@ def test_origins_as_browsers_send_them_may_be_written_down(origin: str) -> None:
         *("https://brand.example:*", "http://localhost:80", "http://brand.example", "http://*.localhost"),
         *("http://127.0.0.1.brand.example", "http://localhost.brand.example", "https://127.1", "https://0x7f000001"),
         *("https://*.0.0.1", "https://[2001:db8::1]", "https://brand.example\n", " https://brand.example"),
-        "https://" + "a" * 64 + ".example",
-        "https://" + "a." * 150 + "example",
+        *("https://" + "a" * 64 + ".example", "https://" + "a." * 150 + "example"),
     ],
 )
 def test_wrong_origin_is_refused_in_a_list(origin: str) -> None:

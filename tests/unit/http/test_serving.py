@@ -133,9 +133,7 @@ async def test_unknown_route_and_a_wrong_method(runner: Runner) -> None:
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"GARBAGE\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"G\x00T / HTTP/1.1\r\n\r\n",
+        *(b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"G\x00T / HTTP/1.1\r\n\r\n"),
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",  # TLS to a plain port.
         b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000 + b"\r\n\r\n",

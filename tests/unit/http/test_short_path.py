@@ -19,15 +19,11 @@ from tests.support.waiting import HANG_SECONDS
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: x\r\ntraceparent: 00-%b-00f067aa0ba902b7-01\r\n" % (b"4b" * 16)
 PLAIN = HEAD + b"Content-Length: 4\r\n\r\n1234"
-OTHERS = {
-    "pipelined": PLAIN + PLAIN,
-    "chunked": HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n0\r\n\r\n",
-    "expect": HEAD + b"Expect: 100-continue\r\nContent-Length: 4\r\n\r\n1234",
-    "1.0": PLAIN.replace(b" HTTP/1.1", b" HTTP/1.0").replace(b"Host: x", b"Host: x\r\nConnection: keep-alive"),
-    "closing": HEAD + b"Connection: close\r\nContent-Length: 4\r\n\r\n1234",
-    "get": HEAD.replace(b"POST", b"GET") + b"\r\n",
-    "garbage": b"garbage\r\n\r\n",
-}
+OTHERS = {"pipelined": PLAIN + PLAIN, "chunked": HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n0\r\n\r\n"}
+OTHERS |= {"expect": HEAD + b"Expect: 100-continue\r\nContent-Length: 4\r\n\r\n1234"}
+OTHERS |= {"1.0": PLAIN.replace(b" HTTP/1.1", b" HTTP/1.0").replace(b"Host: x", b"Host: x\r\nConnection: keep-alive")}
+OTHERS |= {"closing": HEAD + b"Connection: close\r\nContent-Length: 4\r\n\r\n1234"}
+OTHERS |= {"get": HEAD.replace(b"POST", b"GET") + b"\r\n", "garbage": b"garbage\r\n\r\n"}
 SAME = {
     "plain": PLAIN,
     "no body": HEAD + b"Content-Length: 0\r\n\r\n",

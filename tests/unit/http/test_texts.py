@@ -20,27 +20,15 @@ from runtime.wire import codec
 from runtime.wire.schema import UNSEEN, check, fields_of
 from tests.support.browsing import REQUIRED
 
-REFUSED = {
-    "a bell": "a\x07b",
-    "a C1 control": "a\x9bb",
-    "an override of the direction": "\u202eevil",
-    "a zero-width space": "a\u200bb",
-    "a byte order mark": "\ufeffa",
-    "a paragraph separator": "a\u2029b",
-    "an interlinear annotation": "a\ufff9b",
-    "a noncharacter": "a\uffff",
-}
+REFUSED = {"a bell": "a\x07b", "a C1 control": "a\x9bb", "an override of the direction": "\u202eevil"}
+REFUSED |= {"a zero-width space": "a\u200bb", "a byte order mark": "\ufeffa", "a paragraph separator": "a\u2029b"}
+REFUSED |= {"an interlinear annotation": "a\ufff9b", "a noncharacter": "a\uffff"}
 BREAKS = {"a line break": "a\nb", "a carriage return": "a\rb", "a tab": "a\tb"}
-WELCOME = {
-    "joiners of an emoji": "👩‍👩‍👧‍👦🏳️‍🌈",
-    "tags of a flag": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
-    "a joiner that Persian needs": "می\u200cخواهم",
-    "the mark of a direction": "a\u200fb",
-    "combining marks": "e\u0301",
-    "another space": "a\u00a0b\u3000c",
-    "what no font has": "\U0010fffd\ue000",
-    "the sign for what was lost": "a\ufffdb\ufffc",
-}
+WELCOME = {"joiners of an emoji": "👩‍👩‍👧‍👦🏳️‍🌈"}
+WELCOME |= {"tags of a flag": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"}
+WELCOME |= {"a joiner that Persian needs": "می\u200cخواهم", "the mark of a direction": "a\u200fb"}
+WELCOME |= {"combining marks": "e\u0301", "another space": "a\u00a0b\u3000c", "what no font has": "\U0010fffd\ue000"}
+WELCOME |= {"the sign for what was lost": "a\ufffdb\ufffc"}
 
 
 def refused(text: str, message: type[m.Prize | m.Quest] = m.Prize, name: str = "name") -> bool:

@@ -15,15 +15,9 @@ from runtime.settings.documentation import markdown, misspelt, table
 
 HEX = "ab" * 32
 MARKER = "S3CR3T-marker-S3CR3T-marker-S3CR3T"
-COMPLETE = {
-    "DATABASE_URL": "postgresql://postgres:pw@127.0.0.1:5432/tombola",
-    "REDIS_URL": "redis://127.0.0.1:6379/0",
-    "SERVER_KEYS": f"a:{HEX}",
-    "CODE_KEYS": f"a:{HEX}",
-    "JWT_SECRET": MARKER,
-    "JWT_STAFF_SECRET": f"staff-{MARKER}",
-    "LOGIN_SENDER": "plugins_own",
-}
+COMPLETE = {"DATABASE_URL": "postgresql://postgres:pw@127.0.0.1:5432/tombola", "REDIS_URL": "redis://127.0.0.1:6379/0"}
+COMPLETE |= {"SERVER_KEYS": f"a:{HEX}", "CODE_KEYS": f"a:{HEX}", "JWT_SECRET": MARKER}
+COMPLETE |= {"JWT_STAFF_SECRET": f"staff-{MARKER}", "LOGIN_SENDER": "plugins_own"}
 
 
 def problems_of(environ: Mapping[str, str], *roles: str) -> dict[str, str]:
@@ -125,8 +119,7 @@ def test_networks_and_the_callback_address_are_read() -> None:
 @pytest.mark.parametrize(
     ("environ", "roles", "missing"),
     [
-        ({}, ["migrate"], {"DATABASE_URL"}),
-        (COMPLETE, ["consumer"], {"CORE_RPC_ADDRESSES"}),
+        *(({}, ["migrate"], {"DATABASE_URL"}), (COMPLETE, ["consumer"], {"CORE_RPC_ADDRESSES"})),
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:deliveries"], {"REDIS_URL", "CODE_KEYS"}),
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:leaderboards"], {"REDIS_URL"}),
         ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_STAFF_SECRET"}),

@@ -120,10 +120,8 @@ def _config(frequencies: list[int], total_items: int, interval_ms: int = 250) ->
 
 
 @given(
-    st.binary(min_size=32, max_size=32),
-    st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8).filter(any),
-    st.integers(1, 60),
-    st.integers(1, 5000),
+    *(st.binary(min_size=32, max_size=32), st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8).filter(any)),
+    *(st.integers(1, 60), st.integers(1, 5000)),
 )
 def test_plan_equals_independent_one(seed: bytes, frequencies: list[int], total_items: int, interval_ms: int) -> None:
     plan = drop_sequence.plan(parse(_config(frequencies, total_items, interval_ms)), seed)

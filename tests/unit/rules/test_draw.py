@@ -46,10 +46,7 @@ def test_pick_is_the_first_whose_running_sum_exceeds_the_word(weights: list[floa
 
 def test_pick_on_a_boundary_is_the_next_entry_with_weight() -> None:
     assert [draw.pick_by_sums(draw.running_sums([0.25, 0.0, 0.5]), word) for word in (0.0, 0.25, 0.7499, 0.75)] == [
-        0,
-        2,
-        2,
-        None,
+        *(0, 2, 2, None),
     ]
     assert draw.running_sums([0.1] * 10)[-1] == 0.9999999999999999
     assert draw.pick_certain(draw.running_sums(draw.scaled([1.0, 2.0, 0.0])), 1.0) == 1

@@ -12,14 +12,12 @@ from runtime.rules.log.tree import MerkleTree, Node
 
 # RFC 6962's test leaves, and the roots over the first n of them (from the certificate-transparency reference code).
 LEAVES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
-ROOTS = {
-    0: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    1: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-    2: "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-    3: "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-    5: "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-    8: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-}
+ROOTS = {0: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}
+ROOTS |= {1: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"}
+ROOTS |= {2: "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"}
+ROOTS |= {3: "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77"}
+ROOTS |= {5: "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4"}
+ROOTS |= {8: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"}
 
 
 @pytest.mark.parametrize("size", ROOTS)
@@ -163,11 +161,9 @@ async def test_witness_survives_a_hostile_log() -> None:
     held.append(b'{"at":null,"kind":"p","id":"\\u001b[2J"}')
     grown, key = MerkleTree(), notes.SigningKey("o", b"secret")
     grown.add_hashes(map(tree.hash_leaf, held))
-    files = {
-        "checkpoint": notes.sign_checkpoint(notes.Checkpoint("o", len(held), grown.digest()), [key]).encode(),
-        "tile/0/000.p/4": b"".join(map(tree.hash_leaf, held)),
-        "tile/entries/000.p/4": entries.write_bundle(held),
-    }
+    files = {"checkpoint": notes.sign_checkpoint(notes.Checkpoint("o", len(held), grown.digest()), [key]).encode()}
+    files |= {"tile/0/000.p/4": b"".join(map(tree.hash_leaf, held))}
+    files |= {"tile/entries/000.p/4": entries.write_bundle(held)}
 
     async def fetch(path: str) -> bytes:
         return files[path]

@@ -75,8 +75,7 @@ WRONG: list[Case] = [
     *_basic("score", *map(_score, (True, "5", None, 1.5, -1, 2**63, float("nan"), float("inf"), [], {}))),
     *_basic("duration_ms", *(_score(1, duration) for duration in (0, -5, True, "9", 0.5, 2**64))),
     *_basic("time score duration_ms", {"score": -1, "time": 3}),
-    _fast("score", 1001, 1_000_000),
-    _fast("score", 26, 10_000),
+    *(_fast("score", 1001, 1_000_000), _fast("score", 26, 10_000)),
     _fast("duration_ms", 1, 1_000_001 + NETWORK_SLACK_MS),
     *_drop(
         "caught_items[1]", *(_caught("item_0", one) for one in ("item_10", "item_00", "x" * 200)), reason="NOT_IN_PLAN"
@@ -112,10 +111,7 @@ class Bounded(Part, frozen=True):
     "raw",
     [
         *({"whole": number} for number in (2.0**53, -(2.0**53), 2**63 - 1)),
-        {"least": 2},
-        {"between": 4},
-        {"above": 2.0000001},
-        {"above_to": 4},
+        *({"least": 2}, {"between": 4}, {"above": 2.0000001}, {"above_to": 4}),
         {"by_name": {f"n{i}": i for i in range(MAX_ENTRIES)}},
     ],
 )

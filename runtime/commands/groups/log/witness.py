@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from runtime.commands.groups.log.archived import Archived
 from runtime.rules.log import stamps
 from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of, read_bundle, read_entry
 from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, read_checkpoint, verify_checkpoint
@@ -151,13 +152,16 @@ async def read_entries(
 ) -> AsyncIterator[str]:
     """Checks the entries since the last visit (whole: all), and yields each problem. Without any, advances the state.
 
-    waits: receives each past standstill (`waited`). It is not a problem by itself: an outage looks the same.
+    waits: receives each past standstill (`waited`), which is not a problem by itself: an outage looks the same. It also
+    receives each archive that still deletes plays.
+
+    An archived play makes it check all entries, since an archive is compared as a whole.
 
     The leaves are hashed again up to the signed root, so they are those that were signed.
     """
     size, began, sound = state.size, 0 if whole else state.read, True
     tree, mark, oldest = MerkleTree(), 0 if whole else state.mark, 0
-    waits = [] if waits is None else waits
+    waits, archived = [] if waits is None else waits, Archived()
     at = began // TILE_WIDTH * TILE_WIDTH
     if at:  # The tree up to there, from tiles; wrong ones do not lead to the signed root below.
         frontier = nodes(0, at)
@@ -172,10 +176,13 @@ async def read_entries(
                 index, facts = tree.size - 1, read_entry(entry)
                 if index < began:
                     continue
+                if archived.takes(index, leaf, facts):
+                    continue
                 if problem := _problem(index, leaf, entry, facts, mark):
                     sound = False
                     yield problem
                 elif facts["kind"] != "mark":
+                    archived.name(facts)
                     oldest = min(oldest or int(facts["at"]), int(facts["at"]))
                 else:
                     before, mark = mark, mark_of(facts)
@@ -183,6 +190,13 @@ async def read_entries(
                         waits.append(wait)
                     oldest = 0
         at = starts[-1] + TILE_WIDTH
+        if began and archived:
+            async for problem in read_entries(state, fetch, whole=True, waits=waits, minutes=minutes):
+                yield problem
+            return
+    for problem in archived.problems(waits):
+        sound = False
+        yield problem
     if tree.digest() != state.tree.digest():
         raise Distrusted("the log's tiles do not lead to its signed root")
     if sound:

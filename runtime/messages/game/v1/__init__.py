@@ -16,6 +16,8 @@ __all__ = (
     "Approval",
     "ApprovalReply",
     "ApprovalStatus",
+    "ArchiveCampaignReply",
+    "ArchiveCampaignRequest",
     "Asset",
     "AssetReply",
     "AuditEntry",
@@ -29,6 +31,7 @@ __all__ = (
     "Campaign",
     "CampaignAnalytics",
     "CampaignAnalyticsReply",
+    "CampaignArchive",
     "CampaignFigures",
     "CampaignFiguresReply",
     "CampaignMessages",
@@ -2240,6 +2243,59 @@ default_message_pool.register_message("game.v1", "ApprovalReply", ApprovalReply)
 
 
 @dataclass(eq=False, repr=False)
+class ArchiveCampaignReply(betterproto2.Message):
+    """
+    While `archive` is omitted, the file is still compared with the log. Call again until `archive.finished_at` is set.
+    """
+
+    compared: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The plays compared so far.
+    """
+
+    archive: "CampaignArchive | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ArchiveCampaignReply", ArchiveCampaignReply)
+
+
+@dataclass(eq=False, repr=False)
+class ArchiveCampaignRequest(betterproto2.Message):
+    """
+    The plays of a dossier, as `tombola campaigns archive` reads them from the file.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    file_sha256: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The SHA-256 of the dossier, in hex.
+    """
+
+    plays: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+    """
+    The plays in it.
+    """
+
+    digest: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    The digest of their entries in the log, in hex.
+    """
+
+    first_leaf: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    The first and the last of these entries.
+    """
+
+    last_leaf: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "ArchiveCampaignRequest", ArchiveCampaignRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Asset(betterproto2.Message):
     """
     ---------------------------------------------------------------- assets
@@ -2520,6 +2576,11 @@ class Campaign(betterproto2.Message):
     Trackers of the hosted pages; omitted: none.
     """
 
+    archive: "CampaignArchive | None" = betterproto2.field(20, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The archive of its plays; omitted: none.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 
@@ -2556,6 +2617,38 @@ class CampaignAnalyticsReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CampaignAnalyticsReply", CampaignAnalyticsReply)
+
+
+@dataclass(eq=False, repr=False)
+class CampaignArchive(betterproto2.Message):
+    """
+    The archive of a campaign's plays: they are in a dossier, and are deleted here.
+    """
+
+    file_sha256: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The SHA-256 of the dossier, in hex.
+    """
+
+    plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    The plays in it.
+    """
+
+    deleted: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    The plays deleted so far.
+    """
+
+    started_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    finished_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When the last play was deleted; 0: some are still to be.
+    """
+
+
+default_message_pool.register_message("game.v1", "CampaignArchive", CampaignArchive)
 
 
 @dataclass(eq=False, repr=False)

@@ -126,6 +126,8 @@ export default function Campaign({ id }) {
         <dt>${say("campaign.id")}</dt><dd><${Id} value=${campaign.id} /></dd>
         <dt>${say("campaign.merchant")}</dt><dd>${campaign.merchant_id || say("none")}</dd>
         <dt>${say("campaign.redeem_until")}</dt><dd>${whenNamed(campaign.redeem_until, zone)}</dd>
+        ${campaign.archive && html`<dt>${say("campaign.plays")}</dt><dd>${archiveOf(campaign.archive, zone)}</dd>
+          <dt>${say("campaign.file")}</dt><dd><${Id} value=${campaign.archive.file_sha256} /></dd>`}
         ${campaign.frozen && html`<dt>${say("campaign.rules")}</dt><dd>${say("campaign.frozen")}</dd>`}
         <dt>${say("campaign.origins")}</dt><dd>${campaign.origins.join(", ") || say("none")}</dd>
         ${campaign.hosts.length > 0 && html`<dt>${say("field.hosts")}</dt><dd>${campaign.hosts.map((/** @type {string} */ host) => html`<a href=${`https://${host}/`} rel="noopener">${host}</a> `)}</dd>`}
@@ -134,6 +136,10 @@ export default function Campaign({ id }) {
     ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${close} saved=${set} />`}
     ${shown === "duplicate" && html`<${Duplicate} campaign=${campaign} close=${() => setShown("")} />`}`;
 }
+
+/** What was archived, and when. @param {any} archive @param {string} zone */
+const archiveOf = ({ plays, deleted, started_at, finished_at }, zone) =>
+  finished_at ? say("campaign.archived", { count: plays, at: whenNamed(finished_at, zone) }) : say("campaign.archiving", { count: plays, deleted: number(deleted), at: whenNamed(started_at, zone) });
 
 /** All games of the campaign, without paging in the table. @param {string} id @param {AbortSignal} signal */
 async function everyGame(id, signal) {

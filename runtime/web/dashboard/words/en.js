@@ -1125,6 +1125,10 @@ export const words = {
   "campaign.redeem_until": "Redeem milestones until",
   "campaign.rules": "Odds and prizes",
   "campaign.frozen": "Frozen from launch to end",
+  "campaign.plays": "Plays",
+  "campaign.archived": { one: "1 play archived on {at}", other: "{count} plays archived on {at}" },
+  "campaign.archiving": { one: "Archiving since {at}: {deleted} of 1 play deleted", other: "Archiving since {at}: {deleted} of {count} plays deleted" },
+  "campaign.file": "Archive file (SHA-256)",
   "campaign.origins": "Allowed origins",
   "campaign.prizes": "Prizes",
 

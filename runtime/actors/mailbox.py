@@ -4,7 +4,7 @@ A batch takes the whole mailbox, up to the batch limit, so requests that arrive 
 processed together in the next one. Actors only save work. They guarantee nothing, because another process may run an
 actor for the same key.
 
-An actor has no task of its own: requests and the ends of batches schedule the next batch. With a task that slept
+An actor has no task: requests and the ends of batches schedule the next batch. With a task that slept
 between batches, a play in one of fifty games cost 1.09 times the CPU.
 """
 

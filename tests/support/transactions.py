@@ -8,6 +8,7 @@ import asyncpg
 
 import sql
 from runtime import messages as m
+from runtime.actors.changes import Changes
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.key_rotation import Rotation
 from runtime.operations.players import challenges, logins, merging, profiles
@@ -36,6 +37,10 @@ def transaction(*tables: str) -> Callable[[Work], Work]:
     return note
 
 
+async def _commit(scene: Scene, changes: Changes) -> Any:  # Not before it is awaited.
+    return await scene.stack.engine.committer.commit(scene.tenant_id, changes)
+
+
 @transaction("game_players", "turn_balances", "balances", "stock", "prize_days", "prize_players")
 async def commit_of_plays(scene: Scene) -> Any:
     return scene.commit()
@@ -47,7 +52,7 @@ async def commit_of_a_game_s_first_plays(scene: Scene) -> Any:
     query = "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
     changes.catalog_version = await scene.stack.database.fetchval(query, scene.tenant_id)
     changes.begin_history(scene.game_id)
-    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
+    return _commit(scene, changes)
 
 
 @transaction("rewards")
@@ -175,7 +180,7 @@ async def commit_for_a_guest(scene: Scene) -> Any:
     changes = scene.changes()
     for player_id in PLAYERS:
         changes.require_guest(player_id)
-    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
+    return _commit(scene, changes)
 
 
 @transaction("stock", "codes", "rewards", "tasks")

@@ -25,7 +25,7 @@ PLAYERS_MAX: Final = 10_000
 """Players that one game's actor caches; beyond this it clears the cache and reads again."""
 REFRESH_SECONDS: Final = 1.0
 """Starts are admitted only by a snapshot compared with the database within this time. Plays are admitted by an older
-one: the guards of their commit compare it, and a refused play is first decided again by what is read then."""
+one: the guards of their commit compare it, and a refused play is first decided again by a new one."""
 
 
 class GameCache:

@@ -111,9 +111,9 @@ async def test_only_first_play_locks_catalogue(stack: Stack, own_world: World, m
     committer = stack.engine.committer
     commit, holds = committer.commit, list[bool]()
 
-    async def watched(tenant_id: str, changes: Changes) -> dict[str, int | None]:
+    def watched(tenant_id: str, changes: Changes) -> asyncio.Future[dict[str, int | None]]:
         holds.append(bool(changes.debuts))
-        return await commit(tenant_id, changes)
+        return commit(tenant_id, changes)
 
     monkeypatch.setattr(committer, "commit", watched)
     game_id = await own_world.game(COLLECTION, COINS)

@@ -141,7 +141,7 @@ PLAYS = 30
 NEW_ROW = "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, $2, $3, $4)"
 NEW_ENTRY = (
     "INSERT INTO turn_entries (tenant_id, campaign_id, player_id, entry_id, amount, balance_after, reason,"
-    " reference_id) VALUES ($1, $2, $3, 'rival', $4, $4, 'adjustment', '')"
+    " reference_id) VALUES ($1, $2, $3, 'rival', $4::bigint, $4, 'adjustment', '')"
 )
 SAID = (
     "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id, after)"

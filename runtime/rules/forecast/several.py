@@ -161,9 +161,7 @@ class _Game:
         stock = self._game.prizes[i].stock
         return stock is not None and 1.0 - self._wanted[i].above(stock - 0.5) < _UNLIKELY
 
-    def _parts(
-        self, values: Sequence[float], after: float, *, counted: bool = False
-    ) -> tuple[Linear, list[Limited]]:
+    def _parts(self, values: Sequence[float], after: float, *, counted: bool = False) -> tuple[Linear, list[Limited]]:
         """The parts of a sum of values[i] per unit in stock. after: per further unit, except of the fallback prize.
         counted: further units matter, even if they add nothing themselves.
         """

@@ -138,8 +138,8 @@ export default function Campaign({ id }) {
 }
 
 /** What was archived, and when. @param {any} archive @param {string} zone */
-const archiveOf = ({ plays, deleted, started_at, finished_at }, zone) =>
-  finished_at ? say("campaign.archived", { count: plays, at: whenNamed(finished_at, zone) }) : say("campaign.archiving", { count: plays, deleted: number(deleted), at: whenNamed(started_at, zone) });
+const archiveOf = ({ plays, deleted, finished_at }, zone) =>
+  finished_at ? say("campaign.archived", { count: plays, at: whenNamed(finished_at, zone) }) : say("campaign.archiving", { count: plays, deleted: number(deleted) });
 
 /** All games of the campaign, without paging in the table. @param {string} id @param {AbortSignal} signal */
 async function everyGame(id, signal) {

@@ -343,5 +343,5 @@ async def test_forecast_shows_the_cost_its_marks_and_odds_within_the_budget(desk
     await desk.to(f"/games/{await fair.game(GIFTS, {'drops': [drop], 'total_items': 2, 'interval_ms': 9})}")
     await desk.page.get_by_label("Caught: egg (%)").fill("50")
     await desk.press("Compute forecast", within=".sheet:has([name=plays])")
-    section = desk.page.locator("section:has-text('Items are caught as entered')")
+    section = desk.page.locator("section:has-text('Catches are as entered')")
     await section.locator("text=Units per play").wait_for(timeout=30_000)

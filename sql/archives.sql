@@ -3,21 +3,25 @@
 -- name: obstacles
 -- The kinds of items that are not settled, and how many. Settled: the campaign ended $3 days ago, its plays are in the log and counted,
 -- and no reward, delivery, board or draw is open, nor a discrepancy. Releases: of its prizes, opened later than now.
+-- Staff may set an end in the past: so the end is not before the day of the last play, and the log and the counts must be
+-- newer than the last update.
 WITH about AS MATERIALIZED (
-    SELECT campaign_status(status, end_date) AS status,
-           CASE WHEN end_date <= now() THEN end_date ELSE updated_at END AS ended_at, redeem_until
-    FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+    SELECT campaign_status(c.status, c.end_date) AS status,
+           greatest(CASE WHEN c.end_date <= now() THEN c.end_date ELSE c.updated_at END, (
+               SELECT max(d.day)::timestamp AT TIME ZONE c.timezone FROM campaign_days AS d
+               WHERE d.tenant_id = $1 AND d.campaign_id = $2)) AS ended_at, c.updated_at, c.redeem_until
+    FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = $2
 )
 SELECT 'end' AS what, 1::bigint AS count FROM about
 WHERE status <> 'ended' OR greatest(ended_at, redeem_until) > now() - make_interval(days => $3)
 UNION ALL
 SELECT 'log', 1 FROM about
-WHERE NOT EXISTS (SELECT FROM log_trees AS t WHERE t.tenant_id = $1 AND t.logged_until > ended_at)
+WHERE NOT EXISTS (SELECT FROM log_trees AS t WHERE t.tenant_id = $1 AND t.logged_until > greatest(ended_at, updated_at))
 UNION ALL
 SELECT 'figures', 1 FROM about
 WHERE NOT EXISTS (
     SELECT FROM campaign_marks AS m JOIN figure_marks AS f ON f.tenant_id = $1
-    WHERE m.tenant_id = $1 AND m.campaign_id = $2 AND least(m.counted_until, f.counted_until) > ended_at)
+    WHERE m.tenant_id = $1 AND m.campaign_id = $2 AND least(m.counted_until, f.counted_until) > greatest(ended_at, updated_at))
 UNION ALL
 SELECT CASE WHEN t.status IN ('pending', 'delivering', 'awaiting', 'retry') THEN 'deliveries' ELSE 'rewards' END, count(*)
 FROM rewards AS r LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
@@ -52,9 +56,12 @@ SELECT FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
 
 -- name: begin
 -- Begins to compare the file $3 with the log: $4 plays with digest $5 among leaves $6 to $7. Another file replaces one that
--- is being compared. No row: the campaign has an archive, or this file is being compared.
+-- is being compared. No row: the campaign has an archive, or this file is being compared. The last leaf is in the log, since
+-- leaves of later plays would be deleted without a comparison.
 INSERT INTO play_archives AS a (tenant_id, campaign_id, number, file_sha256, plays, digest, first_leaf, last_leaf, next_leaf)
-SELECT $1, $2, coalesce(max(o.number), 0) + 1, $3, $4, $5, $6, $7, $6 FROM play_archives AS o WHERE o.tenant_id = $1
+SELECT $1, $2, coalesce(max(o.number), 0) + 1, $3, $4, $5, $6,
+       least($7::bigint, (SELECT t.size - 1 FROM log_trees AS t WHERE t.tenant_id = $1)), $6
+FROM play_archives AS o WHERE o.tenant_id = $1
 ON CONFLICT (tenant_id, campaign_id) DO UPDATE SET
     file_sha256 = excluded.file_sha256, plays = excluded.plays, digest = excluded.digest, counted = 0, compared = '',
     first_leaf = excluded.first_leaf, last_leaf = excluded.last_leaf, next_leaf = excluded.next_leaf, started_at = now()

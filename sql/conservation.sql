@@ -1466,31 +1466,35 @@ WHERE l.tenant_id = $1 AND l.leaf_index = ANY(CAST($2::text[] AS bigint[])) AND 
         AND l.leaf_index BETWEEN a.first_leaf AND a.last_leaf))
 
 -- name: archive_entry
--- An archive and its entry in the audit log have the same file, plays and digest.
+-- An archive and its entry in the audit log have the same file, plays and digest, and its campaign is over.
 SELECT k.id, coalesce(e.entry_id, '') AS row_id, k.id AS scope_key,
        CASE WHEN e.entry_id IS NULL THEN 'an audit entry'
             ELSE concat_ws(' ', e.after ->> 'plays', e.after ->> 'file_sha256', e.after ->> 'digest') END AS expected,
        CASE WHEN a.campaign_id IS NULL THEN 'no archive'
-            ELSE concat_ws(' ', a.plays, a.file_sha256, a.digest) END AS found
+            ELSE concat_ws(' ', a.plays, a.file_sha256, a.digest,
+                           CASE WHEN campaign_status(c.status, c.end_date) <> 'ended' THEN 'not over' END) END AS found
 FROM unnest($2::text[]) AS k (id)
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = k.id
 LEFT JOIN play_archives AS a ON a.tenant_id = $1 AND a.campaign_id = k.id
 LEFT JOIN audit_entries AS e ON e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = k.id
     AND e.action = 'campaign.archive'
-WHERE (a.entry_id <> '' OR e.entry_id IS NOT NULL) AND (a.entry_id, a.plays::text, a.file_sha256::text, a.digest::text)
-    IS DISTINCT FROM (e.entry_id, e.after ->> 'plays', e.after ->> 'file_sha256', e.after ->> 'digest')
+WHERE (a.entry_id <> '' OR e.entry_id IS NOT NULL) AND (
+    campaign_status(c.status, c.end_date) <> 'ended' OR (a.entry_id, a.plays::text, a.file_sha256::text, a.digest::text)
+    IS DISTINCT FROM (e.entry_id, e.after ->> 'plays', e.after ->> 'file_sha256', e.after ->> 'digest'))
 
 -- name: archive_plays
 -- An archive has as many leaves of plays as plays were deleted for it; once it has finished, those of its file.
 SELECT a.campaign_id AS id, '' AS row_id, a.campaign_id AS scope_key,
-       CASE WHEN a.finished_at IS NULL THEN a.counted::text ELSE a.plays || ' ' || a.digest END AS expected,
+       CASE WHEN a.finished_at IS NULL AND a.counted < a.plays THEN a.counted::text ELSE a.plays || ' ' || a.digest END AS expected,
        concat_ws(' ', n.plays, nullif(n.digest, '')) AS found
 FROM play_archives AS a
 CROSS JOIN LATERAL (
-    SELECT count(*) AS plays, CASE WHEN a.finished_at IS NOT NULL THEN archive_digest(a) END AS digest FROM log_leaves AS l
+    SELECT count(*) AS plays, CASE WHEN a.finished_at IS NOT NULL OR a.counted >= a.plays THEN archive_digest(a) END AS digest
+    FROM log_leaves AS l
     WHERE l.tenant_id = $1 AND l.leaf_index BETWEEN a.first_leaf AND a.last_leaf AND l.archive = a.number
 ) AS n
 WHERE a.tenant_id = $1 AND a.campaign_id = ANY($2::text[]) AND a.entry_id <> ''
-  AND (n.plays <> a.counted OR (a.finished_at IS NOT NULL AND (n.plays, n.digest) <> (a.plays, a.digest)))
+  AND (n.plays <> a.counted OR (n.digest IS NOT NULL AND (n.plays, n.digest) <> (a.plays, a.digest)))
 
 -- name: leaf_time
 -- No leaf is of a row from more than a minute before the mark that precedes it. Otherwise the row is back-dated, or the

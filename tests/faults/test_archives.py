@@ -28,8 +28,8 @@ WITH old AS (
 ), begun AS (
     UPDATE tenants SET created_at = now() - interval '90 days' WHERE tenant_id = $1
 )
-INSERT INTO campaigns (tenant_id, campaign_id, name, status, end_date)
-VALUES ($1, 'c_old', '', 'ended', now() - interval '50 days')
+INSERT INTO campaigns (tenant_id, campaign_id, name, status, end_date, updated_at)
+VALUES ($1, 'c_old', '', 'ended', now() - interval '50 days', now() - interval '50 days')
 """
 
 

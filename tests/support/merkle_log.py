@@ -52,8 +52,8 @@ async def new_witness(stack: Stack) -> State:
     return state
 
 
-async def problems(stack: Stack, state: State, *, whole: bool = False) -> list[str]:
-    return [problem async for problem in read_entries(state, partial(fetch, stack), whole=whole)]
+async def problems(stack: Stack, state: State, **more: Any) -> list[str]:
+    return [problem async for problem in read_entries(state, partial(fetch, stack), **more)]
 
 
 async def found(stack: Stack) -> set[tuple[str, str]]:

@@ -17,7 +17,7 @@ import asyncio
 import re
 import time
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -50,7 +50,7 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _LEAF_MAX: Final = 2**62
 
 OBSTACLES: Final = {
-    "end": "it ended, or ends its redemptions, less than ARCHIVE_AFTER_DAYS ({days}) days ago",
+    "end": "it ended, was played, or ends its redemptions, less than ARCHIVE_AFTER_DAYS ({days}) days ago",
     "log": "its plays are not in the log yet, or MERKLE_LOG is not set",
     "figures": "its plays are not counted yet",
     "deliveries": "{count} deliveries are pending",
@@ -92,6 +92,8 @@ async def archive_campaign(engine: Engine, request: m.ArchiveCampaignRequest) ->
     if row is None:
         message = f"the file does not have exactly the plays of campaign {request.id} that are in the log"
         raise Fault(Status.FAILED_PRECONDITION, "FILE_DIFFERS", message)
+    if row["entry_id"] and row["file_sha256"] != request.file_sha256:  # A concurrent request archived another file.
+        raise archived(request.id, row["file_sha256"])
     archive = message_of(row["archive"])
     return m.ArchiveCampaignReply(compared=row["plays"] if archive else row["counted"], archive=archive)
 
@@ -135,8 +137,12 @@ async def _refuse_unsettled(engine: Engine, tenant_id: str, campaign_id: str) ->
         raise unknown("campaign", campaign_id)
     await analytics.count_if_stale(engine, tenant_id, campaign_id)
     await counting.count_if_stale(engine, tenant_id)
+    await _refuse_open(engine, engine.database, tenant_id, campaign_id)
+
+
+async def _refuse_open(engine: Engine, source: Any, tenant_id: str, campaign_id: str) -> None:
     days = engine.settings.archive_after_days
-    rows = await engine.database.fetch(_SQL["obstacles"], tenant_id, campaign_id, days)
+    rows = await source.fetch(_SQL["obstacles"], tenant_id, campaign_id, days)
     open_ = {row["what"]: row["count"] for row in rows}
     if not engine.settings.merkle_log:
         open_["log"] = 1
@@ -157,15 +163,17 @@ async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[st
         if row["entry_id"] and not row["is_logged"]:
             return State.UNLOGGED
         if row["entry_id"]:
-            await connection.execute(_SQL["delete"], *about, first, _group_end(first), row["number"])
+            await connection.execute(_SQL["delete"], *about, first, _group_end(first, last), row["number"])
         elif first <= last:
             for _ in range(GROUPS_COMPARED):
-                await connection.execute(_SQL["compare"], *about, first, _group_end(first))
-                if (first := _group_end(first)) > last:
+                await connection.execute(_SQL["compare"], *about, first, _group_end(first, last))
+                if (first := _group_end(first, last)) > last:
                     break
         elif (row["counted"], row["compared"]) != (row["plays"], row["digest"]):
             await connection.execute(_SQL["discard"], tenant_id, campaign_id)
         else:
+            # Again: a leaderboard that was created meanwhile would be counted without its plays.
+            await _refuse_open(engine, connection, tenant_id, campaign_id)
             facts = {name: row[name] for name in ("plays", "file_sha256", "digest")}
             entry_id = await audit.record(connection, tenant_id, "campaign.archive", campaign_id, after=facts)
             await connection.execute(_SQL["confirm"], tenant_id, campaign_id, entry_id)
@@ -174,8 +182,9 @@ async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[st
     return await engine.database.transaction(step)
 
 
-def _group_end(leaf_index: int) -> int:
-    return (leaf_index // GROUP_LEAVES + 1) * GROUP_LEAVES
+def _group_end(leaf_index: int, last: int) -> int:
+    """The end of the leaf's group. Not beyond `last`: a play that enters the log later is not in the file."""
+    return min((leaf_index // GROUP_LEAVES + 1) * GROUP_LEAVES, last + 1)
 
 
 _CAMPAIGN: Final = sql.load("analytics")["campaign"]

@@ -5,6 +5,7 @@ import hashlib
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ import pytest
 
 from runtime.commands import archives
 from runtime.commands.groups.log.witness import Distrusted, State, standstill, visit, waited
-from runtime.operations.campaigns import analytics
+from runtime.operations.campaigns import analytics, archiving
 from runtime.operations.log import appending
 from runtime.rules.log import entries
 from runtime.rules.log.notes import SigningKey
@@ -45,18 +46,17 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     yield world
 
 
-async def look(stack: Stack, witness: State, *, whole: bool = True) -> list[str]:
+async def look(stack: Stack, witness: State, *, whole: bool = True, **more: Any) -> list[str]:
     """What a witness says of the newest log."""
     await append(stack)
     await visit(witness, partial(fetch, stack))
-    return await problems(stack, witness, whole=whole)
+    return await problems(stack, witness, whole=whole, **more)
 
 
 async def test_rows_enter_once_despite_races_and_crashes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = world.stack
     monkeypatch.setattr(appending, "BATCH", 1)
     await stack.database.execute(appending._SQL["create_tree"], stack.tenant_id)
-
     one_batch = partial(appending.append_batch, stack.engine, stack.tenant_id, (), appending.WINDOW_SECONDS)
 
     async def has_begun() -> bool:
@@ -99,18 +99,15 @@ async def test_append_of_a_long_past_holds_one_batch_in_memory(stack: Stack, mon
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
-    assert (await new_witness(stack)).size > 10_000
-    assert await found(stack) == set()
+    assert (await new_witness(stack)).size > 10_000 and await found(stack) == set()
 
 
 async def test_public_log_has_no_entries(world: World) -> None:
-    stack = world.stack
-    await append(stack)
+    await append(stack := world.stack)
     base = f"{stack.process.consumer_url}/api/v1/log/{stack.tenant_id}"
     staff = f"{stack.process.admin_url}/api/v1/admin/log"
     token = {"Authorization": f"Bearer {stack.token('staff', ('designer',))}"}
-    async with stack.http.get(f"{base}/checkpoint") as answer:
-        size = int((await answer.text()).split("\n")[1])
+    size = int((await (await stack.http.get(f"{base}/checkpoint")).text()).split("\n")[1])
     answers = (
         *((f"{base}/checkpoint", 200, "public, max-age=5"), (f"{base}/tile/0/000", 404, "no-store")),
         (f"{base}/tile/0/000.p/{size}", 200, "public, max-age=31536000, immutable"),
@@ -136,18 +133,13 @@ CHANGES: Final = (
     ("audit", "UPDATE audit_entries SET actor = 'eve' WHERE tenant_id = $1 AND action = 'campaign.create'"),
     ("audit", "DELETE FROM audit_entries WHERE tenant_id = $1 AND action = 'prize.create'"),
     ("play", "DELETE FROM plays WHERE tenant_id = $1 AND player_id = 'eve'"),
-    (
-        "terms",
-        "UPDATE log_leaves SET row_id = row_id || 'x' WHERE tenant_id = $1 AND kind = 'terms' AND leaf_index < 20",
-    ),
+    ("terms", "UPDATE log_leaves SET row_id = row_id||'x' WHERE tenant_id = $1 AND kind = 'terms' AND leaf_index < 20"),
 )
 
 
 async def test_changed_or_removed_row_is_named(world: World) -> None:
-    stack = world.stack
-    await append(stack)
-    state = await new_witness(stack)
-    before: set[str] = set()
+    await append(stack := world.stack)
+    state, before = await new_witness(stack), set[str]()
     for kind, change in CHANGES:
         await tamper(stack, change)
         named = {of for check, of in await found(stack) if check == "leaf_row"}
@@ -179,25 +171,21 @@ async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyP
         " won_at) SELECT tenant_id, 'reward_forged', 'eve', prize_id, campaign_id, name, type, value, 1,"
         " won_at - interval '30 minutes' FROM rewards WHERE tenant_id = $1 AND player_id = 'bob'",
     )
-    assert await found(stack) == {("logged_leaf", "reward reward_forged")}
-    forged, after = await appending.sweep(stack.engine, stack.tenant_id, "")
-    assert (forged, after) == (["reward reward_forged"], "")
+    swept = await appending.sweep(stack.engine, stack.tenant_id, "")
+    assert (await found(stack), swept) == ({("logged_leaf", "reward reward_forged")}, (["reward reward_forged"], ""))
 
     async def is_appended() -> bool:
-        return bool(await appending.append(stack.engine, stack.tenant_id, forged))
+        return bool(await appending.append(stack.engine, stack.tenant_id, swept[0]))
 
     await until(is_appended)
     assert await found(stack) == {("leaf_time", "reward reward_forged")}
     await visit(state, partial(fetch, stack))
-    [problem] = await problems(stack, state)
-    assert problem.endswith("reward reward_forged is back-dated")
+    assert [one.endswith("reward reward_forged is back-dated") for one in await problems(stack, state)] == [True]
 
 
 async def test_forked_and_shrunk_logs_are_refused(world: World) -> None:
-    stack = world.stack
-    await append(stack)
-    state = await new_witness(stack)
-    tables = ("log_leaves", "log_nodes", "log_checkpoints", "log_trees")
+    await append(stack := world.stack)
+    state, tables = await new_witness(stack), ("log_leaves", "log_nodes", "log_checkpoints", "log_trees")
 
     async def forget() -> None:
         async with stack.database.connection() as connection, connection.transaction():
@@ -208,8 +196,7 @@ async def test_forked_and_shrunk_logs_are_refused(world: World) -> None:
     await append(stack)
     with pytest.raises(Distrusted, match="shrunk"):
         await visit(state, partial(fetch, stack))
-    for _ in range(3):
-        body = {"name": "Q", "campaign_id": world.campaign_id}
+    for body in [{"name": "Q", "campaign_id": world.campaign_id}] * 3:
         assert (await stack.admin("POST", "/admin/quests", body)).code == "OK"
     await append(stack)
     with pytest.raises(Distrusted, match="past was changed"):
@@ -220,8 +207,7 @@ async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
     stack = world.stack
     guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
     await append(stack)
-    state = await new_witness(stack)
-    player = await log_in(stack, guest)
+    state, player = await new_witness(stack), await log_in(stack, guest)
     for erased in ("ann", player):
         assert (await stack.admin("POST", f"/admin/players/{erased}/erase", {"reason": "asked for"})).http == 200
     salted = (
@@ -229,18 +215,14 @@ async def test_merge_and_erasure_raise_no_alarm(world: World) -> None:
         " WHERE p.play_id = l.row_id AND p.tenant_id = $1 AND p.client_seed = '' AND l.sent IS NOT NULL"
     )
     assert tuple(await stack.database.fetchrow(salted, stack.tenant_id) or ()) == (2, 0)
-    assert await look(stack, state) == []
-    assert await found(stack) == set()
+    assert (await look(stack, state), await found(stack)) == ([], set())
 
 
 async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path) -> None:
-    stack = world.stack
-    await append(stack)
+    await append(stack := world.stack)
     [key] = (await stack.admin("GET", "/admin/log")).data["keys"]
     own, base = str(SigningKey(key.partition("+")[0], b"own").verifier), f"{stack.process.admin_url}/api/v1/admin/log"
-
-    token = stack.token("staff", ("admin",))
-    shown: tuple[str, ...] = ()
+    token, shown = stack.token("staff", ("admin",)), tuple[str, ...]()
 
     async def visit_with(*options: str, url: str = base) -> Any:
         return await run(tmp_path, "log", "witness", url, *options, *shown, TOMBOLA_TOKEN=token)
@@ -309,8 +291,8 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
     assert [await world.plays(), await other.plays()] == [[], [kept]]
     assert await stack.database.fetchval("SELECT count(salt) FROM log_leaves WHERE archive = 1") == 0
     assert (await broken(stack.database, stack.tenant_id), await look(stack, witness)) == ({}, [])
-    fresh.read, fresh.mark = 1, 1  # Its next visit begins among the archived plays, and so reads all.
-    assert await look(stack, fresh, whole=False) == []
+    fresh.read, fresh.mark, notes = 1, 1, list[str]()  # It begins among the archived plays, and so reads all.
+    assert await look(stack, fresh, whole=False, notes=notes) == [] and f"{body['file_sha256']}: it has 8" in notes[0]
     archive = (await stack.admin("GET", path)).data["archive"]
     assert (archive["file_sha256"], archive["plays"], archive["deleted"]) == (body["file_sha256"], 8, 8)
     assert archive["finished_at"] and (await stack.admin("POST", f"{path}/archive", body)).data["archive"] == archive
@@ -333,7 +315,7 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
     assert (await stack.core("POST", f"/games/{games[1]}/play", again)).reason == "CAMPAIGN_CLOSED"
 
 
-async def test_unsettled_campaign_is_refused_by_name(stack: Stack) -> None:
+async def test_unsettled_campaign_is_refused_by_name(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     known, now = await furnish(stack), int(time.time())
     release = {"kind": "SEALED", "units": 1, "starts_at": now, "ends_at": now + 9_999, "timezone": "UTC"}
     await make_prize(stack, campaign_id=known["campaign"], stock={"total": 1}, release=release)
@@ -341,8 +323,17 @@ async def test_unsettled_campaign_is_refused_by_name(stack: Stack) -> None:
     refused = await stack.admin("POST", path, NONE)
     named = {"deliveries", "discrepancies", "draws", "end", "leaderboards", "releases"}
     assert refused.reason == "NOT_SETTLED" and named <= set(refused.envelope["data"]["open"])
+    monkeypatch.setattr(stack.engine, "settings", replace(stack.engine.settings, archive_after_days=30))
+    assert (await stack.admin("PUT", path.removesuffix("/archive"), {"end_date": 9})).code == "OK"
+    await analytics.count(stack.engine, stack.tenant_id, known["campaign"])
+    assert {"end", "figures"} & {*(await stack.admin("POST", path, NONE)).envelope["data"]["open"]}
 
 
+LATE: Final = """
+INSERT INTO plays SELECT (jsonb_populate_record(p, jsonb_build_object(
+    'play_id', 'play_late', 'session_id', 'sess_late', 'idempotency_key', NULL, 'played_at', a.started_at))).*
+FROM plays AS p, play_archives AS a WHERE p.play_id = $1 ON CONFLICT DO NOTHING
+"""
 FORGERIES: Final[dict[str, tuple[str, ...]]] = {
     "leaf_row": (),
     "archive_plays": ("UPDATE log_leaves SET archive = 1 WHERE tenant_id = $1 AND row_id = $2",),
@@ -355,20 +346,27 @@ FORGERIES: Final[dict[str, tuple[str, ...]]] = {
 """By the check that names it: a play deleted alone, one that its leaf calls archived, and one with a forged archive."""
 
 
-async def test_other_missing_plays_are_named(world: World, tmp_path: Path) -> None:
+async def test_other_missing_plays_are_named(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stack, tombola = world.stack, Operator(world.stack, tmp_path)
+
+    async def append_late(engine: Any, tenant_id: str) -> None:  # Between the comparison and the first deletion.
+        await stack.database.execute(LATE, mine)
+        await appending.append(engine, tenant_id)
+
+    monkeypatch.setattr(archiving, "append", append_late)
     other = World(stack, (await make_campaign(stack))["id"])
     game_id = await other.wheel()
     await append(stack)  # The other campaign's leaves are amid those of the archive.
     victims = [(await other.round(game_id, "walt")).data["play_id"] for _ in FORGERIES]
     await append(stack)
-    await world.round(await world.wheel())
+    mine = (await world.round(await world.wheel())).data["play_id"]
     body, witness = await written(world, tombola), await new_witness(stack)
     differing = {**body, "digest": "0" * 64}
     refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", differing)
     assert refused.reason == "FILE_DIFFERS" and len(await world.plays()) == 7
+    body["last_leaf"] += 999  # Not in the log yet.
     done = (await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", body)).data["archive"]
-    assert done["finished_at"] and await look(stack, witness) == []
+    assert done["finished_at"] and await look(stack, witness) == [] and await world.plays() == ["play_late"]
     said = ("was removed", "8 plays were removed", "no audit entry audit_x")
     for (check, statements), victim, text in zip(FORGERIES.items(), victims, said, strict=True):
         for statement in ("DELETE FROM plays WHERE tenant_id = $1 AND play_id = $2", *statements):

@@ -1,6 +1,7 @@
 """Each check of the log finds the row that breaks it, and none that is like it."""
 
 import base64
+from hashlib import sha256
 from typing import Final
 
 import asyncpg
@@ -45,15 +46,19 @@ LOG: Final[dict[str, Case]] = {
     "archive_entry": (
         """+ audit_entries entry_id action subject_type subject_id after:
             a campaign.archive campaign c '{"plays": 2, "file_sha256": "f", "digest": "d"}' |
-            b campaign.archive campaign e '{}';
-        + play_archives number campaign_id plays file_sha256=f digest=d entry_id: 1 c 3 a | 2 d 1 x | 3 new 1 '';""",
-        *("c,d,e,new", "c|a|2 f d|3 f d\nd||an audit entry|1 f d\ne|b||no archive"),
+            b campaign.archive campaign e '{}' |
+            u campaign.archive campaign l '{"plays": 1, "file_sha256": "f", "digest": "d"}' |
+            v campaign.archive campaign o '{"plays": 1, "file_sha256": "f", "digest": "d"}';
+        + campaigns campaign_id status: l active | o ended;
+        + play_archives number campaign_id plays file_sha256=f digest=d entry_id: 1 c 3 a | 2 d 1 x | 3 new 1 '' |
+            4 l 1 u | 5 o 1 v;""",
+        *("c,d,e,new,l,o", "c|a|2 f d|3 f d\nd||an audit entry|1 f d\ne|b||no archive\nl|u|1 f d|1 f d not over"),
     ),
     "archive_plays": (
-        """+ log_leaves leaf_index kind row_id archive: 0 play p 1 | 1 play q 1 | 2 play r 2;
+        """+ log_leaves leaf_index kind row_id archive: 0 play p 1 | 1 play q 1 | 2 play r 2 | 3 play s 4;
         + play_archives number campaign_id plays counted first_leaf=0 last_leaf=9 entry_id=a digest=d finished_at:
-            1 part 9 2 - | 2 lost 9 2 - | 3 done 2 2 (now());""",
-        *("part,lost,done", "lost||2|1\ndone||2 d|0"),
+            1 part 9 2 - | 2 lost 9 2 - | 3 done 2 2 (now()) | 4 full 1 1 -;""",
+        *("part,lost,done,full", f"lost||2|1\ndone||2 d|0\nfull||1 d|1 {sha256(sha256().digest()).hexdigest()}"),
     ),
     "leaf_time": (
         """+ plays play_id played_at: early '2025-12-31 23:58:59Z' | near '2025-12-31 23:59:01Z' | late '2026-01-02';

@@ -135,11 +135,15 @@ async def _witness(
             print(f"ok     the authority saw the first {size} entries at {stamps.shown(at)}")
         if token:
             waits: list[str] = []
-            async for problem in read_entries(known, fetch, whole=whole, waits=waits, minutes=minutes):
+            notes: list[str] = []
+            found = read_entries(known, fetch, whole=whole, waits=waits, notes=notes, minutes=minutes)
+            async for problem in found:
                 problems += 1
                 print(f"FAILED {problem}")
             for wait in waits:
                 print(f"open   {wait}")
+            for note in notes:
+                print(f"note   {note}")
             if not problems:
                 age = round((time.time() - known.mark / 1_000_000) / 60)
                 print(f"ok     each entry is that of its row, and the newest mark is {age} minutes old")

@@ -148,12 +148,19 @@ async def _tile(tile: Tile, fetch: Fetch) -> bytes:
 
 
 async def read_entries(
-    state: State, fetch: Fetch, *, whole: bool = False, waits: list[str] | None = None, minutes: float = math.inf
+    state: State,
+    fetch: Fetch,
+    *,
+    whole: bool = False,
+    waits: list[str] | None = None,
+    notes: list[str] | None = None,
+    minutes: float = math.inf,
 ) -> AsyncIterator[str]:
     """Checks the entries since the last visit (whole: all), and yields each problem. Without any, advances the state.
 
     waits: receives each past standstill (`waited`), which is not a problem by itself: an outage looks the same. It also
-    receives each archive that still deletes plays.
+    receives each archive that still deletes plays. notes: receives each archive. An attacker who
+    can write to the database can forge one with all its rows, so the operator compares each with the files.
 
     An archived play makes it check all entries, since an archive is compared as a whole.
 
@@ -161,7 +168,7 @@ async def read_entries(
     """
     size, began, sound = state.size, 0 if whole else state.read, True
     tree, mark, oldest = MerkleTree(), 0 if whole else state.mark, 0
-    waits, archived = [] if waits is None else waits, Archived()
+    waits, notes, archived = [] if waits is None else waits, [] if notes is None else notes, Archived()
     at = began // TILE_WIDTH * TILE_WIDTH
     if at:  # The tree up to there, from tiles; wrong ones do not lead to the signed root below.
         frontier = nodes(0, at)
@@ -182,7 +189,7 @@ async def read_entries(
                     sound = False
                     yield problem
                 elif facts["kind"] != "mark":
-                    archived.name(facts)
+                    notes += archived.name(facts)
                     oldest = min(oldest or int(facts["at"]), int(facts["at"]))
                 else:
                     before, mark = mark, mark_of(facts)
@@ -191,7 +198,8 @@ async def read_entries(
                     oldest = 0
         at = starts[-1] + TILE_WIDTH
         if began and archived:
-            async for problem in read_entries(state, fetch, whole=True, waits=waits, minutes=minutes):
+            notes.clear()
+            async for problem in read_entries(state, fetch, whole=True, waits=waits, notes=notes, minutes=minutes):
                 yield problem
             return
     for problem in archived.problems(waits):

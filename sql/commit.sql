@@ -71,7 +71,7 @@ counts AS MATERIALIZED (
     -- Checked under the row lock. late: a play of yesterday committed after one of today would restart today's count.
     SELECT count(*) AS n, bool_or(n.day_ends > 0 AND c.counted_at >= n.day_ends) AS late,
            bool_or((n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
-               -- Fewer: an earlier play was rolled back, and this play's ordinal, whose plan was shown, will be used again.
+               -- Fewer: an earlier play was rolled back. Another play will use this ordinal, of which the plan was shown.
                OR (n.exact AND c.plays < n.cap)) AS beyond
     FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (tenant_id, game_id, player_id)
 ),

@@ -91,8 +91,8 @@ _REACHED: Final = """
             THEN 'withheld'
         ELSE 'unavailable' END = ?
 """
-"""Reached and not granted: by a play although units were free all the time, by a play whose prize may have been
-unavailable, or by a player who has to redeem it."""
+"""Milestones reached and not granted: units were free all the time; the prize may have been unavailable; the player has
+to redeem it."""
 _UNGIVEN: Final = {
     "unavailable": "their prizes may have been unavailable, as the operator states",
     "redeemed": "the others have not redeemed them",

@@ -1,10 +1,10 @@
 """Archives the plays of a campaign that is over: deletes their rows once they are in a dossier.
 
 The caller names the dossier and its plays, as `tombola campaigns archive` reads them from the file. The plays are
-first compared with the log, so that only plays are deleted whose entries are in the file. Then they are deleted in the
-order of the log, in short transactions: live plays of the tenant do not wait for them. Each request works for
-WORK_SECONDS at most, and is to be repeated. The progress is in the archive's row, whose lock makes concurrent requests
-take turns, so a process that is killed loses one step.
+first compared with the log, so that only plays in the file are deleted. Then they are deleted in the order of the log,
+in short transactions: live plays of the tenant do not wait for them. A request works for at most WORK_SECONDS; the
+caller repeats it until the archive is finished. The archive's row has the progress, so a killed process loses one step.
+Concurrent requests take turns by locking the row.
 
 The audit entry `campaign.archive` names the file, the number of plays and their digest. The first play is deleted once
 a signed checkpoint of the log has this entry, so a witness knows which rows may be missing, and accepts no others.

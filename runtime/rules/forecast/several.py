@@ -54,7 +54,7 @@ _NORMAL: Final = NormalDist()
 
 
 class Limited(NamedTuple):
-    """A stock that may or may not run out. members: the prizes whose units take from it. units: that plays want of it.
+    """A stock that may or may not run out. members: the prizes that take from it. units: how many units plays want.
 
     Each unit costs `value` up to `limit`, and `after` beyond it. stands_in: units beyond other limits take from it too.
     """

@@ -168,6 +168,7 @@ class Core:
             await actors.drain()
         await self.engine.committer.drain()
         await self.engine.rankings.drain()
+        await self.engine.log_passes.drain()
         await self.engine.dispatcher.close()
         if self.engine.objects is not None:
             await self.engine.objects.close()

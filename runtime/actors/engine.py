@@ -20,6 +20,7 @@ from runtime.stores.leases import Leases
 from runtime.stores.paging import Cursors
 from runtime.stores.publisher import Publisher
 from runtime.stores.rankings import Rankings
+from runtime.stores.single_flight import SingleFlight
 
 
 @dataclass(slots=True)
@@ -30,8 +31,8 @@ class Engine:
     version of each tenant that this process has written or seen. A change made here applies at once; for changes made
     elsewhere, the commit's guard detects the stale version. keyring: the keys to sign and encrypt with. committer:
     writes the actors' decisions. rankings: the live leaderboards. dispatcher: delivers events to integrations. starts:
-    counts game starts. leases: the background jobs that this process runs for all of them. objects: the bucket of
-    assets; None: they are in the database.
+    counts game starts. leases: the background jobs that this process runs for all of them. log_passes: the passes over
+    tenants' logs that requests wait for. objects: the bucket of assets; None: they are in the database.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Engine:
     dispatcher: Dispatcher = field(init=False)
     starts: Starts = field(init=False)
     leases: Leases = field(init=False)
+    log_passes: SingleFlight = field(init=False, default_factory=SingleFlight)
     objects: Objects | None = field(init=False, default=None)
     clock: Clock = field(init=False)
 

@@ -598,6 +598,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "ListPlayerMessages": ("MessageService", "ListOfPlayerRequest", "ListMessagesReply"),
     "GetLog": ("LogService", "GetLogRequest", "LogReply"),
     "ReadLogCheckpoint": ("LogService", "ReadLogCheckpointRequest", "ReadLogCheckpointReply"),
+    "ReadFreshLogCheckpoint": ("LogService", "ReadLogCheckpointRequest", "ReadLogCheckpointReply"),
     "ReadLogStamp": ("LogService", "ReadLogCheckpointRequest", "ReadLogStampReply"),
     "ReadLogTile": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),
     "ReadLogEntries": ("LogService", "ReadLogTileRequest", "ReadLogTileReply"),

@@ -1374,9 +1374,6 @@ FIELDS: dict[str, dict[str, str]] = {
         "stamp_size": "Entries of the newest checkpoint that an authority has stamped.",
         "stamp_at": "The time of that stamp. 0: there is none."
     },
-    "ReadLogCheckpointRequest": {
-        "fresh": "Whether the rows of now are appended first."
-    },
     "ReadLogStampReply": {
         "stamp": "The authority's response (RFC 3161), in base64."
     },

@@ -79,8 +79,7 @@ async def test_logout_of_an_empty_guest_stores_no_revocation(stack: Stack) -> No
     async with new_world(stack) as world:
         game = await world.wheel(await world.prize(), access="public")
         idle, winner = [(await world.start(game, "")).data for _ in range(2)]
-        played = await world.play(game, winner["session_id"], "")
-        assert played.code == "OK"
+        assert (await world.play(game, winner["session_id"], "")).code == "OK"
         for token in (idle["guest_token"], winner["guest_token"]):
             assert (await log_out(stack, token, everywhere=True)).code == "OK"
         rows = await stack.database.fetch("SELECT subject FROM revocations")

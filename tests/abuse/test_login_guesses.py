@@ -52,12 +52,10 @@ async def log_in(stack: Stack, phone: Phone, address: str) -> Answer:
 async def test_six_digit_code_allows_at_most_a_hundred_guesses(stack: Stack, phone: Phone, addresses: int) -> None:
     for attempt in range(WRONG_MAX // TRIES_MAX + 3):
         assert await guess_wrong(stack, phone, f"203.0.113.{attempt % addresses}") == TRIES_MAX
-        short = len(phone.code()) == 6
-        assert short == (attempt < WRONG_MAX // TRIES_MAX)
+        assert (len(phone.code()) == 6) == (attempt < WRONG_MAX // TRIES_MAX)
         await refill(stack)
     assert await stack.database.fetchval("SELECT wrong FROM login_guesses WHERE requester = ''") > WRONG_MAX
-    answer = await log_in(stack, phone, OWNER)
-    assert (answer.code, len(phone.code())) == ("OK", 20)
+    assert ((await log_in(stack, phone, OWNER)).code, len(phone.code())) == ("OK", 20)
     await refill(stack)
     assert (await log_in(stack, phone, OWNER)).code == "OK"
     assert len(phone.code()) == 6

@@ -69,8 +69,7 @@ async def test_guest_is_refused_by_a_game_for_players(own_world: World, stack: S
     assert (refused.http, refused.code, refused.reason) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
     shown = (await stack.consumer("GET", f"/games/{closed}/eligibility", headers=guest.bearer)).data
     assert (shown["can_play"], shown["reason"]) == (False, "LOGIN_REQUIRED")
-    session = (await started(lenient)).data["session_id"]
-    body = {"session_id": session, "payload": {}}
+    body = {"session_id": (await started(lenient)).data["session_id"], "payload": {}}
     assert (await stack.consumer("POST", f"/games/{lenient}/play", body, headers=guest.bearer)).code == "OK"
     assert (await stack.admin("GET", f"/admin/games/{lenient}")).data["rules"]["admits_guests"] is True
     assert (await own_world.start(closed, "shop-customer-7")).code == "OK"

@@ -169,8 +169,7 @@ async def test_unsuitable_pooler_is_refused_at_start_by_name(
 async def test_plays_share_the_server_connections_of_a_pooler(
     postgres: Postgres, make_database: Callable[[], str], valkey_url: str, valkey_flush: None
 ) -> None:
-    direct = make_database()
-    name = direct.rpartition("/")[2]
+    name = make_database().rpartition("/")[2]
     for setting in ("plan_cache_mode = force_generic_plan", "client_connection_check_interval = '300ms'", "jit = off"):
         postgres.psql(f"alter database {name} set {setting}")
     options = {"pool_mode": "transaction", "ignore_startup_parameters": IGNORED, "default_pool_size": str(SESSIONS)}

@@ -190,8 +190,7 @@ async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Data
         await rival.execute("SELECT FROM rewards WHERE reward_id = 'held' FOR UPDATE")
         expired = await database.fetch(SQL["expire"], "t", [name for name in every if name != "later"])
         assert [row["reward_id"] for row in expired] == ["late"]
-    after = await statuses(database)
-    assert after == {**before, "late": "expired"}
+    assert await statuses(database) == {**before, "late": "expired"}
     assert await beside.changed(database) == {}
     await database.fetch(SQL["expire"], "t", every)
     await database.execute("DELETE FROM rewards WHERE tenant_id = 't~'")

@@ -101,8 +101,7 @@ async def make_due(engine: Engine, task_id: str) -> None:
 async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
     config = {"url": receiver.url, "secret": SECRET, **fields.pop("config", {})}
     body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": list(events), "config": config, **fields}
-    answer = await stack.admin("POST", "/admin/integrations", body)
-    return str(answer.data["id"])
+    return str((await stack.admin("POST", "/admin/integrations", body)).data["id"])
 
 
 async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[str, Any]]:

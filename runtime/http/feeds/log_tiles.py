@@ -23,11 +23,17 @@ from typing import Final
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, invalid
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.files import FOREVER
-from runtime.operations.log import READ_LOG_CHECKPOINT, READ_LOG_ENTRIES, READ_LOG_STAMP, READ_LOG_TILE
+from runtime.operations.log import (
+    READ_FRESH_LOG_CHECKPOINT,
+    READ_LOG_CHECKPOINT,
+    READ_LOG_ENTRIES,
+    READ_LOG_STAMP,
+    READ_LOG_TILE,
+)
 from runtime.rules.log.tiles import parse_tile
 from runtime.wire import codec
 
@@ -65,8 +71,11 @@ def checkpoint_handler(edge: Edge, scope: Scoped, *, staff: bool) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         owner = await _owner(scope, request, "UNKNOWN_LOG")
-        message = m.ReadLogCheckpointRequest(scope=owner, fresh=staff and request.query.get("fresh") == "true")
-        reply: m.ReadLogCheckpointReply = await edge.caller.call(READ_LOG_CHECKPOINT, message)
+        fresh = request.query.get("fresh", "false") if staff else "false"
+        if fresh not in ("true", "false"):
+            raise invalid("fresh", "must be true or false")
+        operation = READ_FRESH_LOG_CHECKPOINT if fresh == "true" else READ_LOG_CHECKPOINT
+        reply: m.ReadLogCheckpointReply = await edge.caller.call(operation, m.ReadLogCheckpointRequest(scope=owner))
         if not reply.note:
             raise _missing("UNKNOWN_LOG")
         return _response(reply.note.encode(), "text/plain; charset=utf-8", NO_STORE if staff else PUBLIC)

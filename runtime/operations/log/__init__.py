@@ -9,6 +9,7 @@ from typing import Final
 
 from runtime.operations.log.reading import (
     get_log,
+    read_fresh_log_checkpoint,
     read_log_checkpoint,
     read_log_entries,
     read_log_stamp,
@@ -18,6 +19,9 @@ from runtime.operations.row import STAFF, Command, Operation
 
 READ_LOG_CHECKPOINT: Final = Operation(
     "ReadLogCheckpoint", "GET /log/checkpoint", run=read_log_checkpoint, bounded=True
+)
+READ_FRESH_LOG_CHECKPOINT: Final = Operation(
+    "ReadFreshLogCheckpoint", "GET /log/checkpoint/fresh", run=read_fresh_log_checkpoint, lengthy=True
 )
 READ_LOG_STAMP: Final = Operation("ReadLogStamp", "GET /log/stamp", run=read_log_stamp, bounded=True)
 READ_LOG_TILE: Final = Operation("ReadLogTile", "GET /log/tile", run=read_log_tile, bounded=True)
@@ -39,6 +43,7 @@ ROWS: Final = (
         ),
     ),
     READ_LOG_CHECKPOINT,
+    READ_FRESH_LOG_CHECKPOINT,
     READ_LOG_STAMP,
     READ_LOG_TILE,
     READ_LOG_ENTRIES,

@@ -106,7 +106,7 @@ async def sweep(engine: Engine, tenant_id: str, after: str) -> tuple[list[str], 
 
 
 async def append_now(engine: Engine, tenant_id: str) -> None:
-    """Appends the rows of now to the log, and signs a checkpoint if there are any.
+    """Appends the rows of now to the log, and signs a checkpoint if there are any. Concurrent callers share its passes.
 
     Gives up after NOW_SECONDS: a running transaction, or a log that is behind, takes as long as it does.
     """
@@ -115,7 +115,8 @@ async def append_now(engine: Engine, tenant_id: str) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(NOW_SECONDS):
             now = await engine.database.fetchval("SELECT clock_timestamp()")
-            while (await settle(engine, tenant_id)).until < now:  # noqa: ASYNC110 - the database's clock is awaited.
+            a_pass = partial(settle, engine, tenant_id)
+            while (await engine.log_passes.share(tenant_id, a_pass)).until < now:  # noqa: ASYNC110 - by its clock.
                 await asyncio.sleep(NOW_PAUSE_SECONDS)
 
 

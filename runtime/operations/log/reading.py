@@ -34,10 +34,14 @@ async def get_log(engine: Engine, request: m.GetLogRequest) -> m.LogReply:
 
 
 async def read_log_checkpoint(engine: Engine, request: m.ReadLogCheckpointRequest) -> m.ReadLogCheckpointReply:
-    """The newest signed checkpoint; if `fresh`, it covers the rows of now. Empty: there is none."""
-    if request.fresh:
-        await append_now(engine, tenant_of(request))
+    """The newest signed checkpoint. Empty: there is none."""
     return m.ReadLogCheckpointReply(note=await engine.database.fetchval(_SQL["newest"], tenant_of(request)) or "")
+
+
+async def read_fresh_log_checkpoint(engine: Engine, request: m.ReadLogCheckpointRequest) -> m.ReadLogCheckpointReply:
+    """The newest signed checkpoint, after the rows of now were appended. Empty: there is none."""
+    await append_now(engine, tenant_of(request))
+    return await read_log_checkpoint(engine, request)
 
 
 async def read_log_stamp(engine: Engine, request: m.ReadLogCheckpointRequest) -> m.ReadLogStampReply:

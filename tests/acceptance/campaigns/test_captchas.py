@@ -47,8 +47,7 @@ def solution(given: dict[str, Any], **changed: Any) -> str:
 
 async def test_proof_of_work_admits_one_new_entry(stack: Stack) -> None:
     campaign_id, other = [(await make_campaign(stack, entry=ALTCHA))["id"] for _ in range(2)]
-    challenge = await asked(stack, campaign_id)
-    right = solution(challenge)
+    right = solution(await asked(stack, campaign_id))
     assert (await submit(stack, other, "ann", right)).reason == "CAPTCHA_REQUIRED", "of another campaign"
     rivals = await asyncio.gather(*(submit(stack, campaign_id, player, right) for player in ("ann", "bob", "cleo")))
     assert sorted(answer.code for answer in rivals) == ["FAILED_PRECONDITION"] * 2 + ["OK"]

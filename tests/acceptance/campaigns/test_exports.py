@@ -184,8 +184,7 @@ async def test_export_cells_are_never_formulas(module_stack: Stack, known: Ids) 
     [row] = [row for row in await rows_of(module_stack, "plays") if row["id"] == played.data["play_id"]]
     assert row["client_seed"] == "'=HYPERLINK(1)"
     for name in EXPORTS:
-        text = await text_of(module_stack, name)
-        rows = csv.reader(io.StringIO(text, newline=""))
+        rows = csv.reader(io.StringIO(await text_of(module_stack, name), newline=""))
         begins = {cell[:1] for row in rows for cell in row if not cell.removeprefix("-").isdigit()}
         assert not begins & set("=+-@"), name
 

@@ -20,8 +20,7 @@ from tests.support.world import World
 
 async def test_board_is_made_changed_and_removed(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
-    prize_id = await make_prize(stack)
-    ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": prize_id}]
+    ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": await make_prize(stack)}]
     made = await make_board(stack, campaign_id, prizes=ranks, end_date=NOON)
     assert made["id"].startswith("board_")
     assert made["status"] == "LEADERBOARD_STATUS_ACTIVE"
@@ -81,8 +80,7 @@ async def test_adjustment_moves_a_player(stack: Stack) -> None:
     answer = await stack.admin("POST", path, {"player_id": "nobody", "delta": 1, "reason": "r"})
     assert answer.reason == "UNKNOWN_PLAYER"
     query = "SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.adjust' AND actor = 'staff_test'"
-    count = await stack.database.fetchval(query)
-    assert count == 2
+    assert await stack.database.fetchval(query) == 2
 
 
 async def test_scores_saturate_at_64_bits(stack: Stack) -> None:

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,7 +113,8 @@ async def test_public_log_has_no_entries(world: World) -> None:
         *((f"{base}/checkpoint", 200, "public, max-age=5"), (f"{base}/tile/0/000", 404, "no-store")),
         (f"{base}/tile/0/000.p/{size}", 200, "public, max-age=31536000, immutable"),
         *((f"{base}/tile/entries/000.p/1", 404, "no-store"), (f"{base}/tile/0", 404, "no-store")),
-        *((f"{staff}/checkpoint", 200, "no-store"), (f"{staff}/tile/0/000.p/{size}", 200, "no-store")),
+        *((f"{staff}/checkpoint", 200, "no-store"), (f"{staff}/checkpoint?fresh=zz", 400, "no-store")),
+        (f"{staff}/tile/0/000.p/{size}", 200, "no-store"),
         (f"{staff}/tile/entries/000.p/{size}", 200, "no-store"),
     )
     for url, http, caching in answers:
@@ -122,6 +124,13 @@ async def test_public_log_has_no_entries(world: World) -> None:
     for path in ("stamp", "tile/0/000"):  # Nobody learns whether there is such a tenant.
         texts = [await (await stack.http.get(url)).json() for url in (f"{base}/{path}", f"{base}x/{path}")]
         assert [{**text, "trace_id": ""} for text in texts] == [{**texts[0], "trace_id": ""}] * 2
+
+
+async def test_fresh_checkpoints_share_passes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle, passes = appending.settle, count()
+    monkeypatch.setattr(appending, "settle", lambda *about: (next(passes), settle(*about))[1])
+    await asyncio.gather(*(fetch(world.stack, "checkpoint?fresh=true") for _ in range(40)))
+    assert await unlogged(world.stack) == [] and next(passes) < 20
 
 
 CHANGES: Final = (

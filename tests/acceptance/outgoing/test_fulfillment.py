@@ -119,8 +119,7 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
         await worker.sweep()
     failed = await delivery()
     sent = json.loads(failed["request"])
-    url = receiver.all[0].json["data"]["callback_url"]
-    token = url.partition("&token=")[2]
+    token = receiver.all[0].json["data"]["callback_url"].partition("&token=")[2]
     sent["data"]["callback_url"] = sent["data"]["callback_url"].replace("****", token)
     assert sent == receiver.all[0].json and token and token not in failed["request"]
     assert len(failed["answer"]) == 2048 and failed["answer"].startswith("**** **** {'reward'")

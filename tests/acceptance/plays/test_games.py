@@ -121,8 +121,7 @@ async def test_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: 
     config |= {"prize_groups": {"marker_group": [{"prize_id": prize_id, "probability": 0.123456}]}}
     config |= {"max_score": 98_765}
     game_id = await own_world.game(EGGS, config, ui=ui, rules={"max_plays_per_day": 3})
-    answer = await stack.consumer("GET", f"/games/{game_id}/render")
-    render = answer.data
+    render = (await stack.consumer("GET", f"/games/{game_id}/render")).data
     assert render["ui"] == ui
     assert (render["id"], render["type"], render["campaign_id"]) == (game_id, "egg_catcher", own_world.campaign_id)
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")

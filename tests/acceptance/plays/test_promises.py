@@ -126,8 +126,7 @@ async def test_start_promises_a_draw_and_tells_its_expiry(own_world: World) -> N
 
 async def test_start_writes_no_play_and_makes_the_player(own_world: World) -> None:
     game_id = await own_world.wheel()
-    sessions = {await own_world.session(game_id) for _ in range(5)}
-    assert len(sessions) == 5
+    assert len({await own_world.session(game_id) for _ in range(5)}) == 5
     assert await own_world.count("plays") == 0
     assert await own_world.database.fetchval("SELECT auth_method FROM players WHERE player_id = 'ann'") == "external"
 

@@ -25,8 +25,7 @@ async def earn(world: World, game_id: str, plays: int, player: str = "ann") -> N
 
 async def coins(world: World, player: str = "ann") -> int:
     query = "SELECT balance FROM balances WHERE player_id = $1 AND scope_key = $2 AND currency = 'coin'"
-    balance = await world.database.fetchval(query, player, world.campaign_id)
-    return int(balance or 0)
+    return int(await world.database.fetchval(query, player, world.campaign_id) or 0)
 
 
 TIMES = ("won_at", "claimed_at", "fulfilled_at", "expires_at")

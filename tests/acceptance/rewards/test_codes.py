@@ -22,8 +22,7 @@ async def send(stack: Any, prize_id: str, body: Any, content_type: str, **header
     url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
     sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": content_type, **headers}
     async with stack.http.post(url, data=body, headers=sent) as answer:
-        envelope = await answer.json()
-        return {"http": answer.status, **envelope}
+        return {"http": answer.status, **await answer.json()}
 
 
 @pytest.fixture

@@ -120,8 +120,7 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
     codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id <= 'code_4'")
     given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code")}
     assert {(row["code_id"], row["reward_id"]) for row in codes} >= given
-    changed = await beside.changed(database)
-    assert changed == {}
+    assert await beside.changed(database) == {}
 
 
 async def test_claim_of_a_suspended_tenant_is_refused(database: Database) -> None:

@@ -180,8 +180,7 @@ async def test_tokens_are_refused_that_were_issued_until_then_or_all() -> None:
 
 async def test_guest_that_logged_out_takes_a_hundred_bytes() -> None:
     names = [ids.make("guest") for _ in range(20_000)]
-    desk = Desk(*map(revoked, names))
-    known = Revocations(desk)
+    known = Revocations(Desk(*map(revoked, names)))
     tracemalloc.start()
     try:
         await known.read()

@@ -8598,11 +8598,6 @@ default_message_pool.register_message("game.v1", "ReadLogCheckpointReply", ReadL
 class ReadLogCheckpointRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    fresh: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
-    """
-    Whether the rows of now are appended first.
-    """
-
 
 default_message_pool.register_message("game.v1", "ReadLogCheckpointRequest", ReadLogCheckpointRequest)
 

@@ -98,7 +98,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "PLAY_ARCHIVED": "Ask the operator for the play's line in that file, which `tombola verify` checks.",
     "HAS_HISTORY": "Copy the campaign and change the copy.",
     "STOCK_BELOW_AWARDED": "Set a total of at least the number already awarded.",
-    "ILLEGAL_TRANSITION": "Read the current status. The resource's page lists the allowed transitions.",
+    "ILLEGAL_TRANSITION": "Read the current status, and choose a change that it allows (docs/reference/api.md).",
     "BOARD_FINALIZED": "None: a finalized leaderboard cannot change.",
     "RANDOMNESS_KNOWN": "Set `randomness.at` to a later time, then close the draw.",
     "RANDOMNESS_PENDING": "Draw the winners at `available_at` or later.",

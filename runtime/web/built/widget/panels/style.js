@@ -34,7 +34,7 @@ code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .item > img.picture { padding: .2em; }
 .item > .facts:first-child { grid-column: 1 / 3; }
 .item strong { display: block; line-height: 1.25; }
-.facts .quiet { margin-top: .15em; font-size: .88em; line-height: 1.35; white-space: pre-line; }
+.facts .quiet { margin-top: .15em; font-size: .88em; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere; }
 .side { display: grid; justify-items: end; gap: .2em; text-align: end; }
 .item > :is(.about, .terms) { grid-column: 1 / -1; }
 .mails { display: grid; padding: .4em 0; } .mails label { display: flex; align-items: center; gap: .7em; min-height: 2.75em; cursor: pointer; }

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "تم سحب الفائزين.",
   draws_cancelled: "أُلغي",
   draws_won: "فزت بـ: {name}",
+  draws_line: "سطرك في الملف: {id}",
   codes_about: "أدخل الرمز الموجود على منتجك أو إيصالك.",
   codes_send: "استخدم الرمز",
   codes_scan: "امسح بالكاميرا",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "Die Gewinner sind gezogen.",
   draws_cancelled: "Abgesagt",
   draws_won: "Gewonnen: {name}",
+  draws_line: "Deine Zeile in der Datei: {id}",
   codes_about: "Gib den Code von deinem Produkt oder Kassenbon ein.",
   codes_send: "Code einlösen",
   codes_scan: "Mit Kamera scannen",

@@ -60,6 +60,7 @@ export default {
   draws_drawn: "The winners are drawn.",
   draws_cancelled: "Cancelled",
   draws_won: "You won: {name}",
+  draws_line: "Your line in the file: {id}",
 
   // codes
   codes_about: "Enter the code from your product or receipt.",

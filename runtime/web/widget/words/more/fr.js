@@ -51,6 +51,7 @@ export default {
   draws_drawn: "Les gagnants sont tirés au sort.",
   draws_cancelled: "Annulé",
   draws_won: "Gagné : {name}",
+  draws_line: "Votre ligne dans le fichier : {id}",
   codes_about: "Saisissez le code de votre produit ou de votre ticket de caisse.",
   codes_send: "Utiliser le code",
   codes_scan: "Scanner avec l’appareil photo",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "I vincitori sono stati estratti.",
   draws_cancelled: "Annullata",
   draws_won: "Hai vinto: {name}",
+  draws_line: "La tua riga nel file: {id}",
   codes_about: "Inserisci il codice del tuo prodotto o scontrino.",
   codes_send: "Riscatta il codice",
   codes_scan: "Scansiona con la fotocamera",

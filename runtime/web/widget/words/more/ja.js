@@ -51,6 +51,7 @@ export default {
   draws_drawn: "当選者が決まりました。",
   draws_cancelled: "中止されました",
   draws_won: "当選：{name}",
+  draws_line: "ファイル内のあなたの行：{id}",
   codes_about: "商品またはレシートのコードを入力してください。",
   codes_send: "コードを使う",
   codes_scan: "カメラで読み取る",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "De winnaars zijn getrokken.",
   draws_cancelled: "Geannuleerd",
   draws_won: "Gewonnen: {name}",
+  draws_line: "Jouw regel in het bestand: {id}",
   codes_about: "Voer de code van je product of kassabon in.",
   codes_send: "Code verzilveren",
   codes_scan: "Scannen met camera",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "Zwycięzcy zostali wylosowani.",
   draws_cancelled: "Odwołane",
   draws_won: "Wygrana: {name}",
+  draws_line: "Twój wiersz w pliku: {id}",
   codes_about: "Wpisz kod ze swojego produktu lub paragonu.",
   codes_send: "Wykorzystaj kod",
   codes_scan: "Zeskanuj aparatem",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "Os vencedores foram sorteados.",
   draws_cancelled: "Cancelado",
   draws_won: "Você ganhou: {name}",
+  draws_line: "Sua linha no arquivo: {id}",
   codes_about: "Digite o código do seu produto ou recibo.",
   codes_send: "Resgatar código",
   codes_scan: "Ler com a câmera",

@@ -51,6 +51,7 @@ export default {
   draws_drawn: "Kazananlar belirlendi.",
   draws_cancelled: "İptal edildi",
   draws_won: "Kazandın: {name}",
+  draws_line: "Dosyadaki satırın: {id}",
   codes_about: "Ürünündeki veya fişindeki kodu gir.",
   codes_send: "Kodu kullan",
   codes_scan: "Kamerayla tara",

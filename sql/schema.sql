@@ -1972,7 +1972,8 @@ CREATE TABLE log_leaves (
     archive    integer,
     PRIMARY KEY (tenant_id, leaf_index)
 );
-CREATE UNIQUE INDEX log_leaves_row ON log_leaves (tenant_id, kind, row_id);
+-- The row first: a comparison rarely needs the other columns, which are the same in nearly all entries.
+CREATE UNIQUE INDEX log_leaves_row ON log_leaves (row_id, kind, tenant_id);
 CREATE INDEX log_leaves_marks ON log_leaves (tenant_id, leaf_index) WHERE kind = 'mark';
 
 -- The hashes of the complete subtrees of 2^level leaves, for level 8, 16 and so on: those that tiles consist of.
@@ -2015,23 +2016,24 @@ CREATE TRIGGER log_checkpoints_append_only BEFORE UPDATE OR DELETE OR TRUNCATE O
 CREATE TRIGGER log_stamps_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_stamps
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
--- A time in microseconds since 1970. Exact until 2100: a double has the fraction of a microsecond.
-CREATE FUNCTION unix_micro(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+-- A time in microseconds since 1970. Exact until 2100: a double has the fraction of a microsecond. STABLE as date_part is:
+-- statements do not inline an IMMUTABLE function with a STABLE body.
+CREATE FUNCTION unix_micro(at timestamptz) RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
     RETURN round(date_part('epoch', at) * 1000000)::bigint;
 
 CREATE FUNCTION hex_sha256(of text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN encode(sha256(convert_to(of, 'UTF8')), 'hex');
 
 -- Whether the player sent anything with the play.
-CREATE FUNCTION has_sent(p plays) RETURNS boolean LANGUAGE sql STABLE
-    RETURN p.client_seed <> '' OR p.payload::text <> '{}';
+CREATE FUNCTION has_sent(client_seed text, payload json) RETURNS boolean LANGUAGE sql STABLE
+    RETURN client_seed <> '' OR payload::text <> '{}';
 
 -- The salted hash of what the player sent with the play.
-CREATE FUNCTION hash_sent(p plays, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
-    sha256(salt || sha256(convert_to(p.client_seed, 'UTF8')) || sha256(convert_to(p.payload::text, 'UTF8')));
+CREATE FUNCTION hash_sent(client_seed text, payload json, salt bytea) RETURNS bytea LANGUAGE sql STABLE RETURN
+    sha256(salt || sha256(convert_to(client_seed, 'UTF8')) || sha256(convert_to(payload::text, 'UTF8')));
 
 -- The salt of a row, from the secret of its batch, which is not stored.
-CREATE FUNCTION log_salt(secret bytea, row_id text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN
+CREATE FUNCTION log_salt(secret bytea, row_id text) RETURNS bytea LANGUAGE sql STABLE RETURN
     substr(sha256(secret || convert_to(row_id, 'UTF8')), 1, 16);
 
 -- The salted hash of the actor of an audit entry.
@@ -2078,16 +2080,19 @@ CREATE FUNCTION audited_row(a audit_entries, salt bytea) RETURNS text LANGUAGE s
 
 -- The entry of a row in the log: the facts that never change, as JSON with sorted names and without spaces
 -- (runtime/rules/log/entries.py). One function per kind, without subqueries: statements inline it, which is most of what
--- the log saves. revision_hash: of the play's terms.
+-- the log saves. A play's consists of what precedes and what follows revision_hash, that of its terms: a batch looks it up.
 CREATE FUNCTION log_text(t promised_terms) RETURNS text LANGUAGE sql STABLE RETURN concat(
     '{"at":', unix_micro(t.created_at), ',"game_id":', to_json(t.game_id), ',"id":', to_json(t.revision_hash),
     ',"kind":"terms"}');
-CREATE FUNCTION log_text(p plays, revision_hash text, sent bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
+CREATE FUNCTION log_head(p plays) RETURNS text LANGUAGE sql STABLE RETURN concat(
     '{"at":', unix_micro(p.played_at), ',"game_id":', to_json(p.game_id), ',"id":', to_json(p.play_id),
     ',"kind":"play","outcome":"', encode(sha256(convert_to(p.outcome::text, 'UTF8')), 'hex'), '","points":', p.points,
-    ',"revision":', p.revision, ',"revision_hash":"', revision_hash, '","score":', p.score,
-    ',"seed":"', encode(p.seed, 'hex'), '","sent":"' || encode(sent, 'hex'),
+    ',"revision":', p.revision, ',"revision_hash":"');
+CREATE FUNCTION log_tail(p plays, sent bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    '","score":', p.score, ',"seed":"', encode(p.seed, 'hex'), '","sent":"' || encode(sent, 'hex'),
     '","session":"', encode(sha256(convert_to(p.session_id, 'UTF8')), 'hex'), '","wins":', p.wins, '}');
+CREATE FUNCTION log_text(p plays, revision_hash text, sent bytea) RETURNS text LANGUAGE sql STABLE RETURN concat(
+    log_head(p), revision_hash, log_tail(p, sent));
 CREATE FUNCTION log_text(r rewards) RETURNS text LANGUAGE sql STABLE RETURN concat(
     '{"at":', unix_micro(r.won_at), ',"campaign_id":', to_json(r.campaign_id), ',"game_id":', to_json(r.game_id),
     ',"id":', to_json(r.reward_id), ',"kind":"reward","milestone_id":', to_json(r.milestone_id),
@@ -2126,8 +2131,8 @@ BEGIN
                 coalesce((SELECT min(t.revision_hash) FROM promised_terms AS t
                           WHERE t.tenant_id = p.tenant_id AND t.game_id = p.game_id
                             AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'), ''),
-                CASE WHEN has_sent(p) OR leaf.salt IS NOT NULL THEN hash_sent(p, coalesce(leaf.salt, ''))
-                     ELSE leaf.sent END)
+                CASE WHEN has_sent(p.client_seed, p.payload) OR leaf.salt IS NOT NULL
+                     THEN hash_sent(p.client_seed, p.payload, coalesce(leaf.salt, '')) ELSE leaf.sent END)
             INTO entry FROM plays AS p WHERE p.tenant_id = leaf.tenant_id AND p.play_id = leaf.row_id;
         WHEN 'reward' THEN
             SELECT log_text(r) INTO entry FROM rewards AS r
@@ -2180,6 +2185,8 @@ END $$;
 
 -- The hash of a leaf, and of the tree over consecutive hashes (RFC 6962).
 CREATE FUNCTION log_leaf_hash(entry bytea) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN sha256('\x00' || entry);
+CREATE FUNCTION log_leaf_hash(entry text) RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN log_leaf_hash(convert_to(entry, 'UTF8'));
 CREATE FUNCTION log_root(hashes bytea[]) RETURNS bytea LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     WHILE cardinality(hashes) > 1 LOOP

@@ -123,22 +123,14 @@ async def test_change_of_terms_is_in_the_audit_log_with_its_actor(world: World) 
     assert policies == ["lose", "redraw"]
 
 
-def sold_out(world: World, prize_id: str) -> Awaitable[None]:
-    return put(world, f"/prizes/{prize_id}", stock={"total": 1})
-
-
-def capped(world: World, prize_id: str) -> Awaitable[None]:
-    return put(world, f"/prizes/{prize_id}", constraints={"max_per_day": 1})
-
-
-@pytest.mark.parametrize("withhold", [sold_out, capped])
-async def test_history_names_a_withheld_prize(world: World, withhold: Callable[[World, str], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("limit", [{"stock": {"total": 1}}, {"constraints": {"max_per_day": 1}}])
+async def test_history_names_a_withheld_prize(world: World, limit: dict[str, Any]) -> None:
     """The promise excludes stock and caps: if they run out after the start, the published policy decides."""
     prize_id = await world.prize(total=5)
     game_id = await world.wheel(prize_id)
     await world.round(game_id, "bob")
     session = await world.session(game_id)
-    await withhold(world, prize_id)
+    await put(world, f"/prizes/{prize_id}", **limit)
     assert (await world.play(game_id, session)).data["rewards"] == []
     (play,) = (await world.history(game_id))["items"]
     assert play["unavailable"] == [prize_id]
@@ -146,27 +138,15 @@ async def test_history_names_a_withheld_prize(world: World, withhold: Callable[[
     assert "prize.update" in {entry["action"] for entry in entries}
 
 
-async def paused(world: World, game_id: str) -> Callable[[], Awaitable[None]]:
-    await put(world, f"/games/{game_id}", status="paused")
-    return lambda: put(world, f"/games/{game_id}", status="active")
-
-
-async def suspended(world: World, game_id: str) -> Callable[[], Awaitable[None]]:
-    await put(world, "/players/ann", status="suspended")
-    return lambda: put(world, "/players/ann", status="active")
-
-
-@pytest.mark.parametrize("refuse", [paused, suspended])
-async def test_refused_play_keeps_its_draw_on_retry(
-    world: World, refuse: Callable[[World, str], Awaitable[Callable[[], Awaitable[None]]]]
-) -> None:
+@pytest.mark.parametrize(("path", "status"), [("/games/{}", "paused"), ("/players/ann", "suspended")])
+async def test_refused_play_keeps_its_draw_on_retry(world: World, path: str, status: str) -> None:
     """Refusing a winning draw does not redraw: the session keeps its seed."""
     game_id = await world.wheel(await world.prize(total=5), await world.prize(total=5))
     started = (await world.start(game_id)).data
-    take_again = await refuse(world, game_id)
+    await put(world, path.format(game_id), status=status)
     refused = await world.play(game_id, started["session_id"], client_seed="mine")
     assert refused.reason in ("GAME_INACTIVE", "SUSPENDED") and "seed" not in refused.envelope["data"]
-    await take_again()
+    await put(world, path.format(game_id), status="active")
     played = (await world.play(game_id, started["session_id"], client_seed="mine")).data
     assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"]
 

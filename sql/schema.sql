@@ -1975,6 +1975,8 @@ CREATE TABLE log_leaves (
 -- The row first: a comparison rarely needs the other columns, which are the same in nearly all entries.
 CREATE UNIQUE INDEX log_leaves_row ON log_leaves (row_id, kind, tenant_id);
 CREATE INDEX log_leaves_marks ON log_leaves (tenant_id, leaf_index) WHERE kind = 'mark';
+-- An archive's leaves are amid those of all other campaigns.
+CREATE INDEX log_leaves_archive ON log_leaves (tenant_id, archive) WHERE archive IS NOT NULL;
 
 -- The hashes of the complete subtrees of 2^level leaves, for level 8, 16 and so on: those that tiles consist of.
 CREATE TABLE log_nodes (

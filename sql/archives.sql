@@ -143,8 +143,14 @@ UPDATE play_archives SET next_leaf = $5, counted = counted + (SELECT count(*) FR
 WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM marked) >= 0
 
 -- name: of_play
--- The archive that has play $2, for staff of merchant $3 ('': the tenant's). No row: none.
+-- The archive that has play $2, for staff of merchant $3 ('': the tenant's), or for player $4 ('': staff) if the player
+-- has a count of its campaign, also as a guest who was merged since. No row says whose play it was. No row: none.
 SELECT a.campaign_id, a.file_sha256 FROM log_leaves AS l
 JOIN play_archives AS a ON a.tenant_id = $1 AND a.number = l.archive
 WHERE l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = $2
   AND ($3 = '' OR a.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+  AND ($4 = '' OR EXISTS (
+      SELECT FROM games AS g JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = g.game_id
+      WHERE g.tenant_id = $1 AND g.campaign_id = a.campaign_id AND c.player_id = ANY(ARRAY(
+          SELECT $4::text UNION ALL
+          SELECT p.player_id::text FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = $4))))

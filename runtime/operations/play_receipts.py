@@ -33,7 +33,8 @@ async def get_play_receipt(engine: Engine, request: m.GetPlayReceiptRequest) -> 
     merchant_id = "" if request.for_players else merchant_of(request)
     row = await engine.database.fetchrow(QUERIES["play"], tenant_of(request), request.id, merchant_id)
     if row is None:
-        await refuse_archived_play(engine, tenant_of(request), request.id, merchant_id)
+        asker = {"merchant_id": merchant_id, "player_id": request.player_id}
+        await refuse_archived_play(engine, tenant_of(request), request.id, **asker)
     if row is None or (request.player_id and row["player_id"] != request.player_id):
         raise unknown("play", request.id)
     receipt = _receipt(row)

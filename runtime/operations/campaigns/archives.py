@@ -31,9 +31,11 @@ async def refuse_archived(source: Any, tenant_id: str, campaign_id: str) -> None
         raise archived(campaign_id, row["file_sha256"])
 
 
-async def refuse_archived_play(engine: Engine, tenant_id: str, play_id: str, merchant_id: str) -> None:
-    """NOT_FOUND PLAY_ARCHIVED if the play was archived."""
-    row = await engine.database.fetchrow(_SQL["of_play"], tenant_id, play_id, merchant_id)
+async def refuse_archived_play(
+    engine: Engine, tenant_id: str, play_id: str, *, merchant_id: str, player_id: str
+) -> None:
+    """NOT_FOUND PLAY_ARCHIVED if the play was archived. To a player only if the player has played in its campaign."""
+    row = await engine.database.fetchrow(_SQL["of_play"], tenant_id, play_id, merchant_id, player_id)
     if row is not None:
         message = f"play {play_id} was archived with its campaign, in the file with SHA-256 {row['file_sha256']}"
         raise Fault(Status.NOT_FOUND, "PLAY_ARCHIVED", message, **row)

@@ -275,7 +275,7 @@ async def seen(world: World, games: list[str]) -> list[Any]:
     paths = (f"{about}/analytics", f"{about}/figures", "/admin/players/ann", "/admin/players/ann/wallet")
     shown = [(await stack.admin("GET", path)).data for path in (*paths, "/admin/players/ann/turns/ledger")]
     shown[1].pop("counted_until", None)
-    shown[2].pop("last_played_at", None)
+    del shown[2]["counts"]["last_played_at"]
     return [*shown, [await world.eligibility(game) for game in games]]
 
 
@@ -283,6 +283,7 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
     stack, tombola = world.stack, Operator(world.stack, tmp_path)
     points = await world.prize(type="points", value=5)
     games = [await world.wheel(rules={"requires_turn": True}), await world.wheel(points)]
+    guest = await guest_who_played(world, await world.wheel(access="public"))
     await world.turns("ann", 1)
     other = World(stack, (await make_campaign(stack))["id"])
     kept = (await other.round(await other.wheel())).data["play_id"]
@@ -295,19 +296,21 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
     body, path = await written(world, tombola), f"/admin/campaigns/{world.campaign_id}"
     before, witness, fresh = await seen(world, games), await new_witness(stack), await new_witness(stack)
     done = await tombola("campaigns", "archive", world.campaign_id, "plays.jsonl", "--yes")
-    assert done.out.startswith("deleted 8 plays. Keep plays.jsonl: SHA-256 "), done.err
+    assert done.out.startswith("deleted 9 plays. Keep plays.jsonl: SHA-256 "), done.err
     assert await seen(world, games) == before
     assert [await world.plays(), await other.plays()] == [[], [kept]]
     assert await stack.database.fetchval("SELECT count(salt) FROM log_leaves WHERE archive = 1") == 0
-    assert (await broken(stack.database, stack.tenant_id), await look(stack, witness)) == ({}, [])
     fresh.read, fresh.mark, notes = 1, 1, list[str]()  # It begins among the archived plays, and so reads all.
-    assert await look(stack, fresh, whole=False, notes=notes) == [] and f"{body['file_sha256']}: it has 8" in notes[0]
+    assert await look(stack, fresh, whole=False, notes=notes) == [] and f"{body['file_sha256']}: it has 9" in notes[0]
     archive = (await stack.admin("GET", path)).data["archive"]
-    assert (archive["file_sha256"], archive["plays"], archive["deleted"]) == (body["file_sha256"], 8, 8)
+    assert (archive["file_sha256"], archive["plays"], archive["deleted"]) == (body["file_sha256"], 9, 9)
     assert archive["finished_at"] and (await stack.admin("POST", f"{path}/archive", body)).data["archive"] == archive
+    player = await log_in(stack, guest)
+    assert (await broken(stack.database, stack.tenant_id), await look(stack, witness)) == ({}, [])
+    assert (await stack.consumer("GET", f"/plays/{play_id}/receipt", player="zoe")).reason == "UNKNOWN_PLAY"
     # What needs the plays names their file; the file itself is not overwritten.
     asked = (
-        stack.consumer("GET", f"/plays/{play_id}/receipt", player="ann"),
+        *(stack.consumer("GET", f"/plays/{play_id}/receipt", player=one) for one in ("ann", player)),
         stack.admin("GET", f"/admin/plays/{play_id}/receipt"),
         stack.admin("GET", f"/admin/exports/plays?campaign_id={world.campaign_id}"),
         stack.admin("PUT", path, {"timezone": "Asia/Tokyo"}),
@@ -315,7 +318,7 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
         stack.admin("POST", "/admin/leaderboards", board),
     )
     answers = [await one for one in asked]
-    assert [one.reason for one in answers] == ["PLAY_ARCHIVED"] * 2 + ["CAMPAIGN_ARCHIVED"] * 4
+    assert [one.reason for one in answers] == ["PLAY_ARCHIVED"] * 3 + ["CAMPAIGN_ARCHIVED"] * 4
     assert {one.envelope["data"]["file_sha256"] for one in answers} == {body["file_sha256"]} and answers[0].http == 404
     refused = await tombola("campaigns", "dossier", world.campaign_id, "plays.jsonl")
     assert refused.code == 1 and body["file_sha256"] in refused.err

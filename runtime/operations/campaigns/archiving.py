@@ -51,7 +51,7 @@ _LEAF_MAX: Final = 2**62
 
 OBSTACLES: Final = {
     "end": "it ended, was played, or ends its redemptions, less than ARCHIVE_AFTER_DAYS ({days}) days ago",
-    "log": "its plays are not in the log yet, or MERKLE_LOG is not set",
+    "log": "its plays are not in the log yet",
     "figures": "its plays are not counted yet",
     "deliveries": "{count} deliveries are pending",
     "rewards": "{count} rewards are neither delivered nor expired or revoked",
@@ -141,15 +141,20 @@ async def _refuse_unsettled(engine: Engine, tenant_id: str, campaign_id: str) ->
 
 
 async def _refuse_open(engine: Engine, source: Any, tenant_id: str, campaign_id: str) -> None:
+    _refuse_without_log(engine, campaign_id)
     days = engine.settings.archive_after_days
     rows = await source.fetch(_SQL["obstacles"], tenant_id, campaign_id, days)
     open_ = {row["what"]: row["count"] for row in rows}
-    if not engine.settings.merkle_log:
-        open_["log"] = 1
     if open_:
         why = "; ".join(OBSTACLES[what].format(count=count, days=days) for what, count in open_.items())
         message = f"campaign {campaign_id} cannot be archived yet: {why}"
         raise Fault(Status.FAILED_PRECONDITION, "NOT_SETTLED", message, open=sorted(open_))
+
+
+def _refuse_without_log(engine: Engine, campaign_id: str) -> None:
+    if not engine.settings.merkle_log:
+        message = f"campaign {campaign_id} cannot be archived without a log: set MERKLE_LOG, then repeat the command"
+        raise Fault(Status.FAILED_PRECONDITION, "NOT_SETTLED", message, open=["log"])
 
 
 async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[str]) -> State:
@@ -161,6 +166,7 @@ async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[st
             return State.DONE
         about, first, last = (tenant_id, campaign_id, games), row["next_leaf"], row["last_leaf"]
         if row["entry_id"] and not row["is_logged"]:
+            _refuse_without_log(engine, campaign_id)
             return State.UNLOGGED
         if row["entry_id"]:
             await connection.execute(_SQL["delete"], *about, first, _group_end(first, last), row["number"])

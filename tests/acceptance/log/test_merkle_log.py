@@ -365,6 +365,9 @@ async def test_other_missing_plays_are_named(world: World, tmp_path: Path, monke
         await stack.database.execute(LATE, mine)
         await appending.append(engine, tenant_id)
 
+    async def log_off(engine: Any, tenant_id: str) -> None:
+        patch.setattr(engine, "settings", replace(engine.settings, merkle_log=""))
+
     monkeypatch.setattr(archiving, "append", append_late)
     other = World(stack, (await make_campaign(stack))["id"])
     game_id = await other.wheel()
@@ -377,6 +380,10 @@ async def test_other_missing_plays_are_named(world: World, tmp_path: Path, monke
     refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", differing)
     assert refused.reason == "FILE_DIFFERS" and len(await world.plays()) == 7
     body["last_leaf"] += 999  # Not in the log yet.
+    with monkeypatch.context() as patch:
+        patch.setattr(archiving, "append", log_off)
+        refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", body)
+        assert refused.reason == "NOT_SETTLED" and "set MERKLE_LOG" in refused.envelope["message"]
     done = (await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", body)).data["archive"]
     assert done["finished_at"] and await look(stack, witness) == [] and await world.plays() == ["play_late"]
     said = ("was removed", "8 plays were removed", "no audit entry audit_x")

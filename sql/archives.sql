@@ -2,7 +2,8 @@
 
 -- name: obstacles
 -- The kinds of items that are not settled, and how many. Settled: the campaign ended $3 days ago, its plays are in the log and counted,
--- and no reward, delivery, board or draw is open, nor a discrepancy. Releases: of its prizes, opened later than now.
+-- and no reward, delivery, board or draw is open, nor a discrepancy. Releases: of its prizes, opened later than now. An open
+-- referral may stay: it pays turns, which cannot be played after the end.
 -- Staff may set an end in the past: so the end is not before the day of the last play, and the log and the counts must be
 -- newer than the last update.
 WITH about AS MATERIALIZED (

@@ -147,9 +147,8 @@ async def _caught(engine: Engine, request: m.ForecastGameRequest, config: collec
     ids = list(dict.fromkeys(drop.prize_id for drop in config.drops if drop.prize_id and drop.frequency))
     shares, assumption = [1.0] * len(config.drops), ALL_CAUGHT
     if request.caught:
-        count = len(config.drops) if "," in request.caught else 1
-        declared = _shares("caught", request.caught, count)
-        shares, assumption = declared if count > 1 else declared * len(config.drops), CATCHES_DECLARED
+        declared = _shares("caught", request.caught, 1, len(config.drops))
+        shares, assumption = declared if len(declared) > 1 else declared * len(config.drops), CATCHES_DECLARED
     else:
         rows = await engine.database.fetch(_SQL["caught"], tenant_of(request), request.id, CAUGHT_MAX)
         plays = sum(row["plays"] for row in rows)
@@ -184,11 +183,12 @@ def _catches(ids: list[str], found: Wins) -> Wins:
     return found
 
 
-def _shares(name: str, text: str, count: int) -> list[float]:
+def _shares(name: str, text: str, *counts: int) -> list[float]:
     try:
         shares = [float(share) for share in text.split(",")]
     except ValueError:
         raise invalid(name, "must be numbers, separated by commas") from None
-    if len(shares) != count or not all(0 <= share <= 1 for share in shares):
-        raise invalid(name, f"must be {count} share{'s' * (count > 1)}, separated by commas, each from 0 to 1")
+    if len(shares) not in counts or not all(0 <= share <= 1 for share in shares):
+        wanted = " or ".join(f"{count} share{'s' * (count > 1)}" for count in dict.fromkeys(counts))
+        raise invalid(name, f"must be {wanted}, separated by commas, each from 0 to 1")
     return shares

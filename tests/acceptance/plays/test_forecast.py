@@ -86,7 +86,8 @@ async def test_forecast_of_each_handler_says_what_its_plays_win(world: World, mo
         found = (await of(gifts, plays=5_000, caught=caught, budget=20_000)).data
         assert found["mean"] == pytest.approx(50_000 * units) and found["assumptions"] == [assumption]
         assert found["odds_factor"] == pytest.approx(0.4 / units, rel=0.05)
-    assert fields_of(await of(gifts, caught="2")) == fields_of(await of(coins, caught="1")) == ["caught"]
+    assert "must be 1 share or 2 shares," in str((refused := await of(gifts, caught="2")).envelope)
+    assert fields_of(refused) == fields_of(await of(coins, caught="1")) == ["caught"]
     monkeypatch.setattr(chances, "OBSERVED_MIN", 1)
     await world.round(gifts, payload={"caught_items": []})
     assert (found := (await of(gifts)).data)["mean"] == 0 and found["assumptions"] == ["CATCHES_OBSERVED"]

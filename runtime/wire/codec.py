@@ -219,7 +219,7 @@ def _read_integer(field: Field, value: Any, path: str, found: Found) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         found.append((path + field.name, "must be a whole number"))
     elif not low <= value <= high:
-        found.append((path + field.name, f"must be from {low} to {high}"))
+        found.append((path + field.name, f"must be from {low if field.least is None else field.least} to {high}"))
     return value
 
 

@@ -33,6 +33,7 @@ from runtime.operations.log.appending import append
 from runtime.operations.reporting import counting
 from runtime.operations.row import ADMINS, Operation
 from runtime.rules.log.digest import GROUP_LEAVES
+from runtime.wire.schema import INT64
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("archives")
@@ -47,7 +48,6 @@ GROUPS_COMPARED: Final = 16
 """Groups of leaves compared in one transaction."""
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
-_LEAF_MAX: Final = 2**62
 
 OBSTACLES: Final = {
     "end": "it ended, was played, or ends its redemptions, less than ARCHIVE_AFTER_DAYS ({days}) days ago",
@@ -105,8 +105,8 @@ def _check(request: m.ArchiveCampaignRequest) -> None:
             checks.problem(name, "must be a SHA-256 in hex: 64 digits")
     if request.plays < 1:
         checks.problem("plays", "must be at least 1: without plays there is nothing to archive")
-    checks.between("first_leaf", request.first_leaf, 0, _LEAF_MAX)
-    checks.between("last_leaf", request.last_leaf, max(request.first_leaf, 0), _LEAF_MAX)
+    checks.between("first_leaf", request.first_leaf, 0, INT64[1])
+    checks.between("last_leaf", request.last_leaf, max(request.first_leaf, 0), INT64[1])
     checks.raise_found()
 
 

@@ -1497,6 +1497,17 @@ CROSS JOIN LATERAL (
 WHERE a.tenant_id = $1 AND a.campaign_id = ANY($2::text[]) AND a.entry_id <> ''
   AND (n.plays <> a.counted OR (n.digest IS NOT NULL AND (n.plays, n.digest) <> (a.plays, a.digest)))
 
+-- name: archive_counted
+-- An archive has as many plays as its campaign's players have counted: all of its campaign's plays.
+SELECT a.campaign_id AS id, '' AS row_id, a.campaign_id AS scope_key, n.plays::text AS expected, a.plays::text AS found
+FROM play_archives AS a
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(c.plays), 0) AS plays FROM games AS g
+    JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = g.game_id
+    WHERE g.tenant_id = $1 AND g.campaign_id = a.campaign_id
+) AS n
+WHERE a.tenant_id = $1 AND a.campaign_id = ANY($2::text[]) AND a.entry_id <> '' AND n.plays <> a.plays
+
 -- name: leaf_time
 -- No leaf is of a row from more than a minute before the mark that precedes it. Otherwise the row is back-dated, or the
 -- database's clock went back.

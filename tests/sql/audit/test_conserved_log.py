@@ -60,6 +60,12 @@ LOG: Final[dict[str, Case]] = {
             1 part 9 2 - | 2 lost 9 2 - | 3 done 2 2 (now()) | 4 full 1 1 -;""",
         *("part,lost,done,full", f"lost||2|1\ndone||2 d|0\nfull||1 d|1 {sha256(sha256().digest()).hexdigest()}"),
     ),
+    "archive_counted": (
+        """+ games game_id campaign_id: g c | h c | i d;
+        + game_players game_id player_id plays: g p 2 | h p 1 | h q 3 | i p 4;
+        + play_archives number campaign_id plays entry_id: 1 c 6 a | 2 d 3 a | 3 new 1 '';""",
+        *("c,d,new", "d||4|3"),
+    ),
     "leaf_time": (
         """+ plays play_id played_at: early '2025-12-31 23:58:59Z' | near '2025-12-31 23:59:01Z' | late '2026-01-02';
         + log_leaves leaf_index kind row_id: 0 play early | 1 mark '1767225600000000 1' | 2 play near | 3 play late |

@@ -65,6 +65,8 @@ async def test_killed_archive_goes_on(scenario: Scenario, site: Site, load: Begi
                 try:
                     url = f"{process.url('core')}/api/v1/campaigns/c_old/archive"
                     async with deployment.http.post(url, json=body) as answer:
+                        if answer.status == 503:  # Busy, as it may be at its start.
+                            continue
                         done = (await answer.json())["data"]["archive"]
                 except aiohttp.ClientError:
                     return None

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import pairwise
-from math import ceil, sqrt
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +49,6 @@ RUNNING_MAX: Final = 2
 """The forecasts that this process computes at a time, each of another tenant; further ones are OVERLOADED."""
 _DAY_SECONDS: Final = 86_400
 _RELEASE_STEPS: Final = 1_000
-_SURE: Final = 2.33
-"""A normal variable exceeds its mean by so many standard deviations with a probability of 1 %."""
 _ROOT: Final = Path(__file__).parents[3]
 _running: Final[set[str]] = set()
 """The tenants whose forecast is being computed."""
@@ -112,8 +110,6 @@ class _Setting:
         self.currency = request.currency
         self.stored: dict[str, StoredPrize] = {}
         self.rows: dict[str, Any] = {}
-        self.secret_variance = 0.0
-        """Of the cost of the units of SEALED releases that become free in time."""
 
     @classmethod
     async def of(cls, engine: Engine, request: m.ForecastGameRequest, game: Any, prize_ids: list[str]) -> _Setting:
@@ -145,18 +141,16 @@ class _Setting:
         if stored.takes_code:
             stock = row["codes"] if stock is None else min(stock, row["codes"])
         counts = stored.type not in (POINTS, TURNS) and row["currency"] == self.currency
+        freed = self._freed(row["release"]["terms"], row["remaining"]) if row["release"] and row["remaining"] else ()
         value = stored.value if counts else 0.0
-        terms = row["release"]["terms"] if row["release"] and row["remaining"] else None
-        freed = self._freed(terms, row["remaining"], value) if terms else ()
         return PrizeTerms(prize_id, chance, stock, value, stored.max_per_user, stored.max_per_day, freed)
 
-    def _freed(self, terms: Mapping[str, Any], remaining: int, value: float) -> tuple[tuple[int, int], ...]:
+    def _freed(self, terms: Mapping[str, Any], remaining: int) -> tuple[tuple[int, int], ...]:
         """The units that are free at each of some plays. Even times stand in for the secret ones of SEALED."""
-        planned = schedule({**terms, "kind": EVEN} if terms["kind"] == SEALED else terms, b"")
         if terms["kind"] == SEALED:
-            late = planned.held_back(self.ends)
-            self.secret_variance += value**2 * late * (1.0 - late / terms["units"])
+            terms = {**terms, "kind": EVEN}
             self.assumptions.append(SEALED_AS_EVEN)
+        planned = schedule(terms, b"")
 
         def units_at(play: int) -> int:
             at = self.begins + (play + 0.5) / self.plays * (self.ends - self.begins)
@@ -258,7 +252,7 @@ def _shown(
         player_costs=found.player_cost_of,
         exact=found.exact and not setting.assumptions,
         error_max=found.error_max,
-        cost_error=max(found.cost_error, _SURE * sqrt(setting.secret_variance)),
+        cost_error=found.cost_error,
         assumptions=assumptions,
     )
 

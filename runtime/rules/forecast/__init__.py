@@ -49,9 +49,6 @@ def forecast(game: GameTerms) -> Forecast:
         return chain.forecast(game, liability_of(game), shown)
     found = several.forecast(game, liability_of(game), shown)
     found.costs = found.costs.within(found.liability)
-    for prize, one in zip(game.prizes, found.prizes, strict=True):
-        if prize.stock is None or (prize.freed and prize.freed[-1][1] < prize.stock):
-            one.run_out = one.run_out_at = 0.0  # The release, or a cap, is used up, but not the stock.
     return found
 
 

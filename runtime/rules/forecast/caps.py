@@ -4,42 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import fsum
-from typing import Final
 
 from runtime.rules.forecast.counts import binomial
 from runtime.rules.forecast.fourier import totals
 from runtime.rules.forecast.plays import clipped, thinned, units_of
 from runtime.rules.forecast.terms import CAPS_AS_ODDS, RELEASE_AT_END, GameTerms
 
-_HELD_MAX: Final = 10
-"""With more prizes that have a release or cap, caps count as odds: otherwise it would take too long."""
-
 
 def without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
-    """The game with caps expressed as odds and stock, except those of held.py; and what that assumes."""
+    """The game with caps expressed as odds and stock, and releases as stock; and what that assumes."""
     if game.wins_several:
         return _without_caps(game)
     assumptions: set[str] = set()
     prizes, refused = [], []
-    limited = sum(bool(game.is_capped(i) or prize.per_day or prize.freed) for i, prize in enumerate(game.prizes))
     for i, prize in enumerate(game.prizes):
         stock, accepted = prize.stock, 1.0
-        per_player, per_day = prize.per_player if game.is_capped(i) else 0, prize.per_day
-        stands_in = game.on_unavailable == "fallback" and i == game.fallback
-        others = (game.on_unavailable == "redraw" and limited > 1) or stands_in or bool(prize.freed)
-        others = others or limited > _HELD_MAX
-        if per_player and (others or per_day):
-            accepted *= _accepted(game.per_player, prize.chance, per_player)
-            stock, per_player = _least(stock, per_player * game.players), 0
-        if per_day and others:
-            accepted *= _accepted(-(-game.plays // game.days), prize.chance * accepted, per_day)
-            stock, per_day = _least(stock, per_day * game.days), 0
+        if game.is_capped(i):
+            accepted *= _accepted(game.per_player, prize.chance, prize.per_player)
+            stock = _least(stock, prize.per_player * players_of(game))
+        if prize.per_day:
+            accepted *= _accepted(-(-game.plays // game.days), prize.chance * accepted, prize.per_day)
+            stock = _least(stock, prize.per_day * game.days)
         if accepted < 1.0 - 1e-9:
             assumptions.add(CAPS_AS_ODDS)
+        if prize.freed:
+            assumptions.add(RELEASE_AT_END)
+            stock = _least(stock, prize.freed[-1][1])
         refused.append(prize.chance * (1.0 - accepted))
-        prizes.append(
-            replace(prize, chance=prize.chance * accepted, stock=stock, per_player=per_player, per_day=per_day)
-        )
+        prizes.append(replace(prize, chance=prize.chance * accepted, stock=stock, per_player=0, per_day=0, freed=()))
     lost, whole = fsum(refused), fsum(prize.chance for prize in prizes)
     if game.on_unavailable == "redraw" and whole:
         prizes = [replace(prize, chance=prize.chance * (1.0 + lost / whole)) for prize in prizes]
@@ -59,7 +51,7 @@ def _without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
         units, stock = units_of(game, i), prize.stock
         accepted, mean = 1.0, fsum(count * chance for count, chance in units.items())
         if game.is_capped(i):
-            stock = _least(stock, prize.per_player * game.players)
+            stock = _least(stock, prize.per_player * players_of(game))
             kinds = [] if game.falls is None else [kind for kind in game.falls.kinds if kind[0] == i]
             if max(1, game.per_player) == 1 and len(kinds) < 2 and game.on_unavailable != "fallback":
                 most[i] = prize.per_player
@@ -90,6 +82,11 @@ def _kept(units: dict[int, float], plays: int, cap: int, accepted: float = 1.0) 
     return 1.0 - total.beyond(cap / accepted) * accepted / mean if mean else 1.0
 
 
+def players_of(game: GameTerms) -> int:
+    """How many players play."""
+    return -(-game.plays // max(1, game.per_player))
+
+
 def liability_of(game: GameTerms) -> float:
     """The largest possible cost: every play wins the most valuable prize that is left."""
     left, cost = game.plays * game.units_max, 0.0
@@ -101,7 +98,7 @@ def liability_of(game: GameTerms) -> float:
         most = min(left, game.plays * largest) if prize.stock is None else min(left, prize.stock, game.plays * largest)
         most = min(most, prize.freed[-1][1]) if prize.freed else most
         most = min(most, prize.per_day * game.days) if prize.per_day else most
-        most = min(most, prize.per_player * game.players) if prize.per_player else most
+        most = min(most, prize.per_player * players_of(game)) if prize.per_player else most
         cost += most * prize.value
         left -= most
     return cost

@@ -29,10 +29,6 @@ class Counts:
     def last(self) -> int:
         return self.first + len(self.weights) - 1
 
-    def at(self, count: int) -> float:
-        """P(C = count)."""
-        return self.weights[count - self.first] if self.first <= count <= self.last else 0.0
-
     def below(self, count: int) -> float:
         """P(C < count)."""
         return self._sums[min(max(0, count - self.first), len(self.weights))]
@@ -67,15 +63,6 @@ def binomial(n: int, chance: float) -> Counts:
     odds = chance / (1.0 - chance)
     mode = min(n, int((n + 1) * chance))
     return _around(mode, lambda c: (n - c) / (c + 1) * odds, n)
-
-
-def drawn_by(plays: int, chance: float, draws: int) -> float:
-    """The expected play of the last of so many draws, if there are as many in `plays` plays."""
-    # It has a negative binomial distribution: E[T; T <= n] = s / p P(T' <= n + 1), where T' is the play of one more.
-    reached = binomial(plays, chance).at_least(draws)
-    if reached < 1e-12:
-        return float(plays)
-    return draws / chance * binomial(plays + 1, chance).at_least(draws + 1) / reached
 
 
 def poisson(mean: float) -> Counts:

@@ -1,9 +1,8 @@
 """The distribution of a sum over n plays, such as their cost.
 
 Each play falls into one category. A `Steady` category adds the same amount each time. A `Bent` one models a limited
-stock: it adds one amount up to a limit, and another amount or nothing beyond it. A `Held` one models a stock that a
-release holds back for a time. Some categories also count towards the fallback prize, which adds to the sum up to its
-own limit.
+stock: it adds one amount up to a limit, and another amount or nothing beyond it. Some categories also count towards the
+fallback prize, which adds to the sum up to its own limit.
 
 The counts of the categories add up to n, so they depend on each other. They equal independent Poisson counts under the
 condition that their total is n. The condition is an integral over an angle, and so is the count of the fallback prize.
@@ -13,24 +12,13 @@ The trapezoidal rule computes both: for periodic functions its error falls faste
 from __future__ import annotations
 
 import cmath
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast.counts import Counts, poisson
-from runtime.rules.forecast.grid import (
-    POINTS_MAX,
-    Grid,
-    Layout,
-    costs_of,
-    finished,
-    layout_of,
-    points_for,
-    progression,
-    scattered,
-)
+from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, costs_of, finished, layout_of, points_for, progression
 from runtime.rules.forecast.terms import Costs
 
 TAIL: Final = -math.log(1e-10)
@@ -38,11 +26,6 @@ TAIL: Final = -math.log(1e-10)
 _NEGLIGIBLE: Final = 30.0
 _OVERFLOW: Final = 600.0
 _LEAST: Final = 1e-300
-_NORMAL: Final = (
-    *((0.0, 8 / 15), (1.3556261799, 0.2220759220), (-1.3556261799, 0.2220759220)),
-    *((2.8569700139, 0.0112574113), (-2.8569700139, 0.0112574113)),
-)
-"""Deviations of a normal variable with probabilities that give its first nine moments (Gauss and Hermite)."""
 
 
 class Steady(NamedTuple):
@@ -67,29 +50,6 @@ class Bent(NamedTuple):
         return self.value * min(count, self.limit) + self.after * max(0, count - self.limit)
 
 
-class Held(NamedTuple):
-    """Adds `value` for each unit given, and `after` for each further play of the category, which is counted aside.
-
-    given: the units, if the category has a Poisson number of plays. drawn: for each number of units, the mean and
-    variance of the plays of the category.
-    """
-
-    chance: float
-    value: float
-    given: Counts
-    drawn: Sequence[tuple[float, float]]
-    after: float = 0.0
-
-    def rows(self) -> Iterator[tuple[int, float, tuple[float, float]]]:
-        """Each number of units, with its probability and the plays."""
-        return zip(itertools.count(self.given.first), self.given.weights, self.drawn, strict=False)
-
-    def terms(self, angle: complex, kept: complex) -> Iterator[complex]:
-        """E exp(angle plays + kept units), for each number of units."""
-        for units, chance, (mean, variance) in self.rows():
-            yield chance * cmath.exp(angle * mean + angle * angle * variance / 2 + kept * units)
-
-
 class Aside(NamedTuple):
     """Adds `value` for each of the first `limit` plays that are counted aside."""
 
@@ -106,7 +66,7 @@ class Sum:
 
     plays: int
     steady: tuple[Steady, ...]
-    bent: tuple[Bent | Held, ...] = ()
+    bent: tuple[Bent, ...] = ()
     shift: float = 0.0
     aside: Aside | None = None
     won: tuple[Steady, ...] = ()
@@ -129,16 +89,15 @@ class Node(NamedTuple):
 
 def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     """The distribution of the sum. None: with a count aside it would take too long."""
-    counts = _counts(total)
-    low, high = range_of(total)
+    counts = [poisson(total.plays * bent.chance) for bent in total.bent]
+    low, high = range_of(total, counts)
     nodes, window = [Node(0.0, 0.0, False)], (0, 0)
     if total.aside is not None:
         window = _aside_window(total, counts)
         nodes = list(_nodes(total, window[1] - window[0] + 1))
     elif total.bent:
         nodes = list(_nodes(total, 1))
-    counted = [len(count.weights) for count in counts]
-    points = points_for(len(nodes), counted, points_max)
+    points = points_for(len(nodes), [len(count.weights) for count in counts], points_max)
     independent = not points
     if independent:
         if total.aside is not None:
@@ -211,18 +170,7 @@ def mean_turn(parts: Sequence[Steady], turn: float) -> complex:
     return whole
 
 
-def _spectrum(layout: Layout, bent: Bent | Held, counts: Counts, node: Node) -> list[complex]:
-    if isinstance(bent, Held):
-        angle, kept = complex(0.0, node.total + node.aside), complex(0.0, -node.aside)
-        if not bent.after:
-            return progression(layout, bent.value, counts.first, [*bent.terms(angle, kept)])
-        atoms = []
-        for units, chance, (mean, variance) in bent.rows():
-            for away, weight in _NORMAL if variance else ((0.0, 1.0),):
-                plays = mean + away * math.sqrt(variance)
-                amount = bent.value * units + bent.after * (plays - units)
-                atoms.append((amount, chance * weight * cmath.exp(angle * plays + kept * units)))
-        return scattered(layout, atoms)
+def _spectrum(layout: Layout, bent: Bent, counts: Counts, node: Node) -> list[complex]:
     weights = [
         weight * cmath.exp(complex(0.0, node.total * count + node.aside * max(0, count - bent.limit)))
         for count, weight in enumerate(counts.weights, counts.first)
@@ -304,13 +252,8 @@ def angles(period: int, variance: float, negligible: float = _NEGLIGIBLE) -> tup
 # -- bounds -------------------------------------------------------------------------------------
 
 
-def _counts(total: Sum) -> list[Counts]:
-    return [one.given if isinstance(one, Held) else poisson(total.plays * one.chance) for one in total.bent]
-
-
-def range_of(total: Sum) -> tuple[float, float]:
+def range_of(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
     """Bounds outside of which the sum lies with a negligible probability."""
-    counts = _counts(total)
     low, high = _chernoff(total, counts)
     if total.aside is None:
         return low, high
@@ -324,7 +267,7 @@ def range_of(total: Sum) -> tuple[float, float]:
 def _aside_window(total: Sum, counts: Sequence[Counts]) -> tuple[int, int]:
     """Bounds of the count aside, of an odd number of counts."""
     steady = tuple(Steady(one.chance, float(one.aside)) for one in total.steady)
-    bent = tuple(one._replace(value=0.0, after=1.0) for one in total.bent)
+    bent = tuple(Bent(one.chance, 0.0, one.limit, 1.0) for one in total.bent)
     low, high = _chernoff(Sum(total.plays, steady, bent), counts)
     first, last = max(0, math.floor(low)), math.ceil(high)
     return first, last + (last - first) % 2
@@ -361,14 +304,8 @@ def _bound(total: Sum, counts: Sequence[Counts], sign: int, tilt: float) -> floa
     return log / abs(tilt)
 
 
-def _log_moment(bent: Bent | Held, counts: Counts, tilt: float) -> float:
+def _log_moment(bent: Bent, counts: Counts, tilt: float) -> float:
     """An upper bound of log E exp(tilt amount): neighbouring counts share the largest of their amounts."""
-    if isinstance(bent, Held):
-        plays, spread = (max(abs(tilt * bent.after) * one[at] for one in bent.drawn) for at in (0, 1))
-        top = abs(tilt * bent.value) * counts.last + plays + abs(tilt * bent.after) * spread
-        if top > _OVERFLOW:
-            return top
-        return math.log(math.fsum(one.real for one in bent.terms(tilt * bent.after, tilt * (bent.value - bent.after))))
     stride = max(1, len(counts.weights) // 64)
     parts = []
     for at in range(0, len(counts.weights), stride):

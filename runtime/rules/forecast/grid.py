@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -97,20 +97,6 @@ def costs_of(grid: Grid) -> Costs:
     return Costs(amounts, [grid.chances[m] for m in places], 0.0 if grid.exact else grid.step)
 
 
-def whole(costs: Costs) -> list[tuple[float, float]]:
-    """The probability of each number of units, from a distribution that may be smoothed."""
-    if not costs.spread:
-        return list(zip(costs.amounts, costs.chances, strict=True))
-    first, last = math.floor(costs.amounts[0] - costs.spread), math.ceil(costs.amounts[-1] + costs.spread)
-    weights = [0.0] * (last - first + 1)
-    half = costs.spread / 2
-    for amount, chance in zip(costs.amounts, costs.chances, strict=True):
-        for unit in range(round(amount - half), round(amount + half) + 1):
-            inside = min(amount + half, unit + 0.5) - max(amount - half, unit - 0.5)
-            weights[unit - first] += chance * max(0.0, inside) / costs.spread
-    return [(float(max(0, first + k)), weight) for k, weight in enumerate(weights) if weight > 0]
-
-
 def progression(layout: Layout, value: float, first: int, weights: Sequence[complex]) -> list[complex]:
     """The transform of the amounts `value` times `first`, `first` + 1 ..., with these weights."""
     if len(weights) <= DIRECT_MAX:
@@ -120,16 +106,10 @@ def progression(layout: Layout, value: float, first: int, weights: Sequence[comp
         if not first:
             return found
         return [one * end for one, end in zip(found, _turned(layout, first * value), strict=True)]
-    return scattered(layout, [(count * value, weight) for count, weight in enumerate(weights, first)])
-
-
-def scattered(layout: Layout, atoms: Iterable[tuple[float, complex]]) -> list[complex]:
-    """The transform of amounts with their weights. One between two points is divided between them, so that the mean
-    stays.
-    """
     cells, points = [0j] * layout.points, layout.points
-    for amount, weight in atoms:
-        place = amount / layout.step
+    for count, weight in enumerate(weights, first):
+        # An amount between two points is divided between them, so that the mean stays.
+        place = count * value / layout.step
         cell = math.floor(place + 1e-9)
         rest = max(0.0, place - cell)
         cells[cell % points] += weight * (1.0 - rest)

@@ -6,22 +6,19 @@ stock is uncertain, the cost has a closed form under every policy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import fsum, sqrt
+from math import fsum, inf, sqrt
 from typing import Final
 
 from runtime.rules.forecast import redraw
 from runtime.rules.forecast.caps import liability_of, without_caps
-from runtime.rules.forecast.counts import Counts, binomial
-from runtime.rules.forecast.fourier import Aside, Bent, Held, Steady, Sum, distribution, range_of
+from runtime.rules.forecast.counts import Counts, binomial, poisson
+from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
 from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
-from runtime.rules.forecast.held import HELD_ERROR, HeldPrize, with_held
-from runtime.rules.forecast.single import cost_of_play, demand, is_shared, player_costs, run_out_at
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     INDEPENDENT_PRIZES,
-    LIMITS_AS_NORMAL,
     QUANTILES,
     REDRAW_AVERAGE,
     RUN_OUT_ESTIMATED,
@@ -29,15 +26,16 @@ from runtime.rules.forecast.terms import (
     Forecast,
     GameTerms,
     PrizeForecast,
-    PrizeTerms,
 )
 
 _UNLIKELY: Final = 1e-10
 _DEVIATIONS: Final = 6.5
 """A normal variable deviates by more with a probability of 1e-10."""
 
-_CELLS: Final = 60
-"""How finely releases are computed."""
+_SOLVED_PLAYS_MAX: Final = 2_000
+"""Up to this play, the cost of a play is the difference of two expected costs. Later, run-outs hardly vary."""
+_SOLVED_STOCKS_MAX: Final = 3
+"""With more stocks, two expected costs would take too long."""
 
 
 @dataclass(slots=True)
@@ -63,28 +61,24 @@ class Solved:
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
     """The forecast. shown: the plays to report the cost of, by number."""
-    by_player = player_costs(game)
     game, assumptions = without_caps(game)
-    cells = _CELLS if points_max == POINTS_MAX else _CELLS // 6
-    game, held = with_held(game, shown, cells, _boost(game) if game.on_unavailable == "redraw" else 1.0)
-    assumptions, held_error = assumptions + held, HELD_ERROR if LIMITS_AS_NORMAL in held else 0.0
-    held_error *= 3 if game.on_unavailable == "redraw" else 1  # What redraws give instead counts by its mean.
     solved = solve(game, points_max)
     if solved.assumption:
         assumptions.append(solved.assumption)
     if solved.grid.independent:
         assumptions.append(INDEPENDENT_PRIZES)
     prizes = [_prize(game, i, found) for i, found in enumerate(solved.given)]
-    if any(one.run_out_at and is_shared(game, i) for i, one in enumerate(prizes)):
+    if any(one.run_out_at and _is_shared(game, i) for i, one in enumerate(prizes)):
         assumptions.append(RUN_OUT_ESTIMATED)
+    per_play = fsum(prize.chance * prize.value for prize in game.prizes)
     return Forecast(
         fsum(found.mean * prize.value for found, prize in zip(solved.given, game.prizes, strict=True)),
         costs_of(solved.grid),
         prizes,
-        {play: cost_of_play(game, play, _expected) for play in shown},
+        {play: cost_of_play(game, play) for play in shown},
         liability,
-        by_player,
-        error_max=max(solved.error, 10 * ERROR if solved.grid.exact else 1e-5, held_error),
+        [per_play] * min(game.per_player, 10),
+        error_max=max(solved.error, 10 * ERROR if solved.grid.exact else 1e-5),
         cost_error=max(4 * solved.grid.blur, solved.cost_error),
         assumptions=tuple(assumptions),
     )
@@ -95,18 +89,11 @@ def solve(game: GameTerms, points_max: int = POINTS_MAX) -> Solved:
     if game.on_unavailable == "redraw":
         return _solve_redraw(game, points_max)
     draws = [binomial(game.plays, prize.chance) for prize in game.prizes]
-    given = [_given(prize, game.plays) for prize in game.prizes]
+    given = [Given(d.up_to(prize.stock), drawn=d) for d, prize in zip(draws, game.prizes, strict=True)]
     values = [prize.value for prize in game.prizes]
     if game.on_unavailable == "fallback" and game.fallback is not None:
         return _solve_fallback(game, game.fallback, draws, given, points_max)
     return Solved(_certain(distribution(_sum(game, draws, values, 0.0), points_max=points_max)), given)
-
-
-def _given(prize: PrizeTerms, plays: int) -> Given:
-    if isinstance(prize, HeldPrize):
-        return Given(prize.given.mean, given=prize.given)
-    draws = binomial(plays, prize.chance)
-    return Given(draws.up_to(prize.stock), drawn=draws)
 
 
 def _certain(grid: Grid | None) -> Grid:
@@ -124,18 +111,18 @@ def _sum(
     unlimited.
     """
     steady: list[Steady] = []
-    bent: list[Bent | Held] = []
+    bent: list[Bent] = []
     shift = 0.0
     for i, (prize, count, value) in enumerate(zip(game.prizes, draws, values, strict=True)):
         if prize.chance == 0:
             continue
-        if i == alone or value == after or _lasts(prize, count):
+        if prize.stock is None or i == alone or value == after or count.at_least(prize.stock + 1) < _UNLIKELY:
             steady.append(Steady(prize.chance, value))
-        elif _is_gone(prize, count):
+        elif count.below(prize.stock) < _UNLIKELY:
             steady.append(Steady(prize.chance, after))
-            shift += (prize.stock or 0) * (value - after)
+            shift += prize.stock * (value - after)
         else:
-            bent.append(_bent(prize, value, after))
+            bent.append(Bent(prize.chance, value, prize.stock, after))
     lost = 1.0 - fsum(prize.chance for prize in game.prizes)
     return Sum(game.plays, _merged([*steady, Steady(max(0.0, lost), 0.0)]), tuple(bent), shift)
 
@@ -155,7 +142,7 @@ def _solve_fallback(
     counted = [1.0 if i == fallback else 0.0 for i in range(len(values))]
     points = 256 if own.stock is None else 512
     wanted = costs_of(_certain(distribution(_sum(game, draws, counted, 1.0, alone=fallback), points_max=points)))
-    mean = demand(game, game.plays, fallback)
+    mean = _demand(game, game.plays, fallback)
     given[fallback] = Given(mean, wanted=wanted)
     unlimited = _sum(game, draws, values, own.value, alone=fallback)
     if own.stock is None or wanted.above(own.stock + 0.5) < 1e-8:
@@ -180,38 +167,47 @@ def _aside(game: GameTerms, fallback: int, draws: Sequence[Counts], limited: Sum
     first draw on, so the limit is higher by that stock.
     """
     own = game.prizes[fallback]
-    steady, bent, gone, shift = [Steady(own.chance, 0.0, True)], [], 0, 0.0
+    steady, gone = [Steady(own.chance, 0.0, True)], 0
     for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True)):
         if i == fallback or prize.chance == 0:
             continue
-        if _lasts(prize, count):
+        if prize.stock is None or count.at_least(prize.stock + 1) < _UNLIKELY:
             steady.append(Steady(prize.chance, prize.value))
-        elif _is_gone(prize, count):
+        elif count.below(prize.stock) < _UNLIKELY:
             steady.append(Steady(prize.chance, 0.0, True))
-            gone += prize.stock or 0
-            shift += (prize.stock or 0) * prize.value
-        else:
-            bent.append(_bent(prize, prize.value, 0.0))
+            gone += prize.stock
+    bent = tuple(
+        Bent(prize.chance, prize.value, prize.stock)
+        for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True))
+        if i != fallback and prize.stock is not None and _is_unsure(count, prize.stock)
+    )
     steady.append(Steady(max(0.0, 1.0 - fsum(prize.chance for prize in game.prizes)), 0.0))
+    shift = fsum(
+        prize.stock * prize.value
+        for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True))
+        if i != fallback and prize.stock is not None and prize.chance and count.below(prize.stock) < _UNLIKELY
+    )
     limit = (own.stock or 0) + gone
-    return Sum(limited.plays, _merged(steady), tuple(bent), shift - gone * own.value, Aside(own.value, limit))
+    return Sum(limited.plays, _merged(steady), bent, shift - gone * own.value, Aside(own.value, limit))
 
 
-def _lasts(prize: PrizeTerms, draws: Counts) -> bool:
-    """Whether the stock certainly lasts."""
-    return not isinstance(prize, HeldPrize) and (prize.stock is None or draws.at_least(prize.stock + 1) < _UNLIKELY)
+def _is_unsure(count: Counts, stock: int) -> bool:
+    return count.at_least(stock + 1) >= _UNLIKELY and count.below(stock) >= _UNLIKELY
 
 
-def _is_gone(prize: PrizeTerms, draws: Counts) -> bool:
-    """Whether the stock certainly runs out."""
-    given = prize.given if isinstance(prize, HeldPrize) else draws
-    return prize.stock is not None and given.below(prize.stock) < _UNLIKELY
-
-
-def _bent(prize: PrizeTerms, value: float, after: float) -> Bent | Held:
-    if isinstance(prize, HeldPrize):
-        return prize.held._replace(chance=prize.chance, value=value, after=after)
-    return Bent(prize.chance, value, prize.stock or 0, after)
+def _demand(game: GameTerms, plays: int, fallback: int) -> float:
+    """The expected draws that want the fallback prize."""
+    beyond = [
+        binomial(plays, prize.chance)
+        for i, prize in enumerate(game.prizes)
+        if i != fallback and prize.stock is not None and prize.chance
+    ]
+    stocks = [
+        prize.stock for i, prize in enumerate(game.prizes) if i != fallback and prize.stock is not None and prize.chance
+    ]
+    return plays * game.prizes[fallback].chance + fsum(
+        count.mean - count.up_to(stock) for count, stock in zip(beyond, stocks, strict=True)
+    )
 
 
 # -- redraw -------------------------------------------------------------------------------------
@@ -235,15 +231,15 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     steady = [i for i in open_ if i not in unsure]
     base = fsum(shares[i] for i in steady)
     won = _merged([Steady(shares[i] / base, prizes[i].value) for i in steady]) or (Steady(1.0, 0.0),)
-    held = [i for i in open_ if isinstance(prizes[i], HeldPrize)]
-    sharing = {i: _shared(prizes[i], shares[i] * left / plays) for i in open_}
+    sharing = {i: min(1.0, shares[i] * left / plays) for i in open_}
     for i in open_:
-        given[i] = _given(replace(prizes[i], chance=sharing[i]), plays)
+        count = binomial(plays, sharing[i])
+        given[i] = Given(count.up_to(prizes[i].stock), drawn=count)
     beyond = {i: plays * sharing[i] - given[i].mean for i in unsure}
     for i in steady:  # They share what the uncertain ones do not give.
         given[i].mean += fsum(beyond.values()) * shares[i] / base
         given[i].drawn = binomial(plays, min(1.0, given[i].mean / plays))
-    limited = tuple(_bent(replace(prizes[i], chance=sharing[i]), prizes[i].value, _mean(won)) for i in unsure)
+    limited = tuple(Bent(sharing[i], prizes[i].value, prizes[i].stock or 0, _mean(won)) for i in unsure)
     uncertain = fsum(sharing[i] for i in unsure)
     parts = [Steady(max(0.0, whole - uncertain) * part.chance, part.value) for part in won]
     total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), limited, shift, won=won, fewer=taken)
@@ -257,11 +253,10 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
         tuple(Bent(shares[i], prizes[i].value, prizes[i].stock or 0) for i in unsure),
         shift,
     )
-    low, high = range_of(total)
+    low, high = range_of(total, [poisson(plays * part.chance) for part in limited])
     spread = max(prize.value for prize in prizes)
     margin = spread * fsum(beyond.values()) * 4
-    bounds = max(shift, low - margin), min(high + margin, liability_of(game))
-    result = None if held else redraw.distribution(stream, *bounds, points_max)
+    result = redraw.distribution(stream, max(shift, low - margin), min(high + margin, liability_of(game)), points_max)
     if result is None:
         grid = _certain(distribution(total, points_max=points_max))
         astray = fsum(
@@ -270,7 +265,7 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
             for j in unsure
             if i != j
         )
-        return Solved(grid, given, REDRAW_AVERAGE if gone or len(unsure) > 1 else "", astray)
+        return Solved(grid, given, REDRAW_AVERAGE, astray)
     for i, counts in zip(unsure, result.given, strict=True):
         given[i] = Given(counts.mean, given=counts)
     remaining = left - fsum(given[i].mean for i in unsure)
@@ -279,18 +274,6 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
             remaining * shares[i] / base, drawn=binomial(plays, min(1.0, remaining * shares[i] / base / plays))
         )
     return Solved(result.grid, given, error=result.error)
-
-
-def _shared(prize: PrizeTerms, chance: float) -> float:
-    return prize.held.chance if isinstance(prize, HeldPrize) else min(1.0, chance)
-
-
-def _boost(game: GameTerms) -> float:
-    """By how much redraws for prizes that certainly sell out raise the odds of the others."""
-    gone, open_ = _gone_for_certain(game)
-    whole, rest = (fsum(game.prizes[i].chance for i in some) for some in ([*gone, *open_], open_))
-    left = whole - sum(game.prizes[i].stock or 0 for i in gone) / game.plays
-    return left / rest if rest else 1.0
 
 
 def _mean(parts: Sequence[Steady]) -> float:
@@ -311,8 +294,6 @@ def _gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
             i
             for i in open_
             if (stock := prizes[i].stock) is not None
-            and not prizes[i].freed
-            and not isinstance(prizes[i], HeldPrize)
             and left > 0
             and binomial(left, prizes[i].chance / rest).below(stock) < _UNLIKELY
         ]
@@ -325,7 +306,7 @@ def _gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
 def _unsure(game: GameTerms, shares: dict[int, float], left: float) -> list[int]:
     """Those of the open prizes that may or may not run out, also when redraws for each other reach them."""
     most = int(left + _DEVIATIONS * sqrt(game.plays * fsum(p.chance for p in game.prizes))) + 1
-    unsure = [i for i in shares if isinstance(game.prizes[i], HeldPrize)]
+    unsure: list[int] = []
     while True:
         rest = fsum(share for i, share in shares.items() if i not in unsure)
         found = [
@@ -340,14 +321,11 @@ def _unsure(game: GameTerms, shares: dict[int, float], left: float) -> list[int]
         unsure += found
 
 
-# -- prizes -------------------------------------------------------------------------------------
+# -- single prizes and plays --------------------------------------------------------------------
 
 
 def _prize(game: GameTerms, i: int, found: Given) -> PrizeForecast:
-    prize, stock = game.prizes[i], game.prizes[i].stock
-    if isinstance(prize, HeldPrize):
-        given = tuple(prize.given.quantile(share) for share in QUANTILES)
-        return PrizeForecast(prize.id, found.mean, given, prize.run_out, prize.gone_at)
+    stock = game.prizes[i].stock
     if found.wanted is not None:
         units = [round(found.wanted.quantile(share)) for share in QUANTILES]
         run_out = 0.0 if stock is None else found.wanted.above(stock - 0.5)
@@ -359,8 +337,67 @@ def _prize(game: GameTerms, i: int, found: Given) -> PrizeForecast:
     if stock is not None:
         units = [min(count, stock) for count in units]
         run_out = 1.0 if stock == 0 else run_out
-    at = run_out_at(game, i, stock, run_out) if stock and run_out > 1e-9 else 0.0
-    return PrizeForecast(prize.id, found.mean, tuple(units), run_out, at)
+    at = _run_out_at(game, i, stock, run_out) if stock and run_out > 1e-9 else 0.0
+    return PrizeForecast(game.prizes[i].id, found.mean, tuple(units), run_out, at)
+
+
+def _is_shared(game: GameTerms, i: int) -> bool:
+    """Whether draws for other prizes may take units of this one."""
+    limited = any(one.chance and one.stock is not None for k, one in enumerate(game.prizes) if k != i)
+    return limited and (game.on_unavailable == "redraw" or (game.on_unavailable == "fallback" and i == game.fallback))
+
+
+def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:
+    """The expected play of the last unit, if there is one: exact unless draws for other prizes take units of this one,
+    where it is the play by which so many units are expected.
+    """
+    plays, chance = game.plays, game.prizes[i].chance
+    if game.on_unavailable == "fallback" and i == game.fallback:
+        return first_play(plays, lambda play: _demand(game, play, i) >= stock)
+    if game.on_unavailable == "redraw" and run_out > 0.5:
+        return min(float(plays), _fluid_play(game, stock / chance))
+    # The play of the s-th draw has a negative binomial distribution: E[T; T <= n] = s / p P(T' <= n + 1), where T' is
+    # the play of the draw after it.
+    reached = binomial(plays, chance).at_least(stock)
+    if reached < 1e-12:
+        return float(plays)
+    return stock / chance * binomial(plays + 1, chance).at_least(stock + 1) / reached
+
+
+def first_play(plays: int, reached: Callable[[int], bool]) -> float:
+    """The first play by which it is reached, or the last play."""
+    low, high = 0, plays
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return float(high)
+
+
+def _fluid_play(game: GameTerms, time: float) -> float:
+    """The play at which a stream of draws, without those of prizes that are gone, reaches this time on average.
+
+    Each prize is gone at the time at which its draws are expected to reach its stock.
+    """
+    prizes = [prize for prize in game.prizes if prize.chance]
+    whole = fsum(prize.chance for prize in prizes)
+    won = fsum(
+        prize.chance * time if prize.stock is None else min(prize.chance * time, prize.stock) for prize in prizes
+    )
+    return won / whole
+
+
+def _fluid_time(game: GameTerms, play: int) -> float:
+    """The time of the stream at a play: the inverse of `_fluid_play`. Infinity: all prizes are gone."""
+    high = float(play)
+    while _fluid_play(game, high) < play:
+        if high > 1e12:
+            return inf
+        high *= 2
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _fluid_play(game, middle) < play else (low, middle)
+    return high
 
 
 def _expected(game: GameTerms, plays: int) -> list[float]:
@@ -368,3 +405,30 @@ def _expected(game: GameTerms, plays: int) -> list[float]:
     if not plays:
         return [0.0] * len(game.prizes)
     return [found.mean for found in solve(replace(game, plays=plays), 4).given]
+
+
+def cost_of_play(game: GameTerms, play: int) -> float:
+    """The expected cost of the play with this number, counted from 1. Where draws for one prize take units of another,
+    it is computed as if their stocks were independent.
+    """
+    before, prizes = play - 1, game.prizes
+    if game.on_unavailable == "redraw":
+        stocks = sum(1 for prize in prizes if prize.chance and prize.stock)
+        if play <= _SOLVED_PLAYS_MAX and stocks <= _SOLVED_STOCKS_MAX:
+            after, solved = (_expected(game, plays) for plays in (play, before))
+            return fsum(p.value * (b - a) for p, a, b in zip(prizes, solved, after, strict=True))
+        time = _fluid_time(game, before)
+        if time == inf:
+            return 0.0
+        free = [1.0 if p.stock is None else poisson(p.chance * time).below(p.stock) for p in prizes]
+        open_ = fsum(p.chance * one for p, one in zip(prizes, free, strict=True))
+        cost = fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+        return cost / open_ * fsum(p.chance for p in prizes) if open_ > 1e-12 else 0.0
+    free = [1.0 if p.stock is None else binomial(before, p.chance).below(p.stock) for p in prizes]
+    if game.on_unavailable != "fallback" or game.fallback is None:
+        return fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+    own, at = prizes[game.fallback], game.fallback
+    free[at] = 1.0 if own.stock is None else poisson(_demand(game, before, at)).below(own.stock)
+    cost = fsum(p.chance * one * p.value for p, one in zip(prizes, free, strict=True))
+    missing = fsum(p.chance * (1.0 - one) for i, (p, one) in enumerate(zip(prizes, free, strict=True)) if i != at)
+    return cost + missing * free[at] * own.value

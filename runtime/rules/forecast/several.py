@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import ceil, floor, fsum, sqrt
 from operator import mul
@@ -24,14 +24,13 @@ from runtime.rules.forecast.grid import (
     POINTS_MAX,
     POINTS_MIN,
     Grid,
+    Layout,
     costs_of,
     finished,
     layout_of,
-    scattered,
-    whole,
+    transformed,
 )
 from runtime.rules.forecast.plays import turning, units_of
-from runtime.rules.forecast.single import first_play
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     QUANTILES,
@@ -50,8 +49,6 @@ _TIED_MAX: Final = 3
 """The stocks whose dependence on each other counts."""
 _ATOMS_MAX: Final = 60_000
 """The combinations of the units of these stocks."""
-_STOCKS_ERROR: Final = 0.02
-"""The error of a probability, if stocks depend on the rest of the cost: measured with a few dozen plays."""
 _SPREAD_POINTS: Final = 200
 _NORMAL: Final = NormalDist()
 
@@ -129,7 +126,7 @@ class _Game:
             {play: self._cost_of_play(play) for play in shown},
             liability,
             [per_play] * min(game.per_player, 10),
-            error_max=_STOCKS_ERROR if UNCORRELATED_STOCKS in self._assumptions else 10 * ERROR if grid.exact else 1e-5,
+            error_max=10 * ERROR if grid.exact else 1e-5,
             cost_error=max(4 * grid.blur, self._cost_error),
             assumptions=tuple(sorted(self._assumptions)),
         )
@@ -205,8 +202,8 @@ class _Game:
         slants = [share for layer in layers for share in layer.shares]
         costs = [value for bent in bents for value in (bent.value, bent.after)]
         layout = layout_of([shift, *rest, *slopes, *slants, *costs], low, high, points)
-        spectra = [scattered(layout, _atoms(layers, slopes))] if layers else []
-        spectra += [scattered(layout, [(bent.at(count), chance) for count, chance in whole(one.units)])
+        spectra = [_transform(layout, _atoms(layers, slopes))] if layers else []
+        spectra += [_transform(layout, [(bent.at(count), chance) for count, chance in _whole(one.units)])
                     for one, bent in zip(limited[_TIED_MAX:], bents[_TIED_MAX:], strict=True)]  # fmt: skip
         found = []
         for j, turn in enumerate(layout.turns):
@@ -230,7 +227,7 @@ class _Game:
             spread = costs_of(self._distribution(Linear(weights, 0.0), ())) if any(shares) else one.units
             mean = fsum(amount * chance for amount, chance in _pairs(one.units))
             gone = round(self._game.plays * fsum(self._rates[i] for i in one.members) - mean)
-            atoms = _pairs(spread) if any(shares) else [(units + gone, chance) for units, chance in whole(spread)]
+            atoms = _pairs(spread) if any(shares) else [(units + gone, chance) for units, chance in _whole(spread)]
             layers.append(Layer(one, weights, shares, gone, _cells(atoms, self._atoms_max ** (1 / len(limited)))))
         return layers
 
@@ -283,7 +280,7 @@ class _Game:
         """The expected play of the last unit, if there is one, as if the units wanted were normally distributed."""
         plays, rate = self._game.plays, self._rates[i]
         if i == self._fallback:
-            return first_play(plays, lambda play: self._fluid(i, play) >= stock)
+            return large.first_play(plays, lambda play: self._fluid(i, play) >= stock)
         deviation = sqrt(max(1e-12, fsum((k - rate) ** 2 * chance for k, chance in self._units[i].items())))
 
         def gone(play: float) -> float:
@@ -347,6 +344,18 @@ def _atoms(layers: Sequence[Layer], slopes: Sequence[float]) -> list[tuple[float
     return found
 
 
+def _transform(layout: Layout, atoms: Iterable[tuple[float, float]]) -> list[complex]:
+    """The transform of amounts. One between two points is divided between them, so that the mean stays."""
+    cells = [0j] * layout.points
+    for amount, chance in atoms:
+        place = amount / layout.step
+        at = floor(place + 1e-9)
+        rest = max(0.0, place - at)
+        cells[at % layout.points] += chance * (1.0 - rest)
+        cells[(at + 1) % layout.points] += chance * rest
+    return transformed(cells)
+
+
 def _pairs(costs: Costs) -> list[tuple[float, float]]:
     return list(zip(costs.amounts, costs.chances, strict=True))
 
@@ -360,3 +369,17 @@ def _cells(atoms: Sequence[tuple[float, float]], most: float) -> list[tuple[floa
         if chance > 0:
             found.append((fsum(a * c for a, c in atoms[first : first + width]) / chance, chance))
     return found
+
+
+def _whole(costs: Costs) -> list[tuple[float, float]]:
+    """The probability of each number of units, from a distribution that may be smoothed."""
+    if not costs.spread:
+        return _pairs(costs)
+    first, last = floor(costs.amounts[0] - costs.spread), ceil(costs.amounts[-1] + costs.spread)
+    weights = [0.0] * (last - first + 1)
+    half = costs.spread / 2
+    for amount, chance in _pairs(costs):
+        for unit in range(round(amount - half), round(amount + half) + 1):
+            inside = min(amount + half, unit + 0.5) - max(amount - half, unit - 0.5)
+            weights[unit - first] += chance * max(0.0, inside) / costs.spread
+    return [(float(max(0, first + k)), weight) for k, weight in enumerate(weights) if weight > 0]

@@ -17,8 +17,6 @@ REDRAW_AVERAGE: Final = "REDRAW_AVERAGE"
 """If several prizes may or may not run out, a redraw for one of them never gives another of them."""
 CAPS_AS_ODDS: Final = "CAPS_AS_ODDS"
 """A cap per player or day lowers the odds of its prize by the expected share of refused draws."""
-LIMITS_AS_NORMAL: Final = "LIMITS_AS_NORMAL"
-"""The draws that come with so many units of a prize with a release or cap are normally distributed (held.py)."""
 RELEASE_AT_END: Final = "RELEASE_AT_END"
 """All units that a release frees by the last play count as free from the start: an upper bound."""
 RUN_OUT_ESTIMATED: Final = "RUN_OUT_ESTIMATED"
@@ -91,10 +89,6 @@ class GameTerms:
     in_order: bool = False
     wins: tuple[tuple[float, Wanted], ...] = ()
     falls: Falls | None = None
-
-    @property
-    def players(self) -> int:
-        return -(-self.plays // max(1, self.per_player))
 
     @property
     def wins_several(self) -> bool:

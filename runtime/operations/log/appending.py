@@ -16,6 +16,7 @@ It is appended too, after the pass's mark, which contradicts its time: the audit
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -115,7 +116,7 @@ async def append_now(engine: Engine, tenant_id: str) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(NOW_SECONDS):
             now = await engine.database.fetchval("SELECT clock_timestamp()")
-            a_pass = partial(settle, engine, tenant_id)
+            a_pass = partial(settle, engine, tenant_id, until=time.monotonic() + NOW_SECONDS)
             while (await engine.log_passes.share(tenant_id, a_pass)).until < now:  # noqa: ASYNC110 - by its clock.
                 await asyncio.sleep(NOW_PAUSE_SECONDS)
 
@@ -126,14 +127,19 @@ async def append(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) 
     return 0 if checkpoint is None else int(checkpoint["size"])
 
 
-async def settle(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) -> Settled:
-    """As `append`. Returns until when rows are in the log now, and the new checkpoint."""
+async def settle(engine: Engine, tenant_id: str, backdated: Sequence[str] = (), *, until: float = math.inf) -> Settled:
+    """As `append`. Returns until when rows are in the log now, and the new checkpoint.
+
+    until: by time.monotonic; no further batch begins then, however far the log is behind.
+    """
     await engine.database.execute(_SQL["create_tree"], tenant_id)
     window = WINDOW_SECONDS
     while True:
         found = await engine.database.transaction(partial(append_batch, engine, tenant_id, backdated, window))
         if not isinstance(found, Part):
             break
+        if time.monotonic() > until:
+            return Settled(_UNKNOWN, None)
         window = max(window / 4, WINDOW_SECONDS_MIN) if found.is_full else window * 2
     if found.checkpoint is not None:
         engine.publisher.events([checkpoint_event(tenant_id, found.checkpoint)])

@@ -383,11 +383,13 @@ def _fluid_play(game: GameTerms, time: float) -> float:
     won = fsum(
         prize.chance * time if prize.stock is None else min(prize.chance * time, prize.stock) for prize in prizes
     )
-    return won / whole
+    return won / whole if whole else 0.0
 
 
 def _fluid_time(game: GameTerms, play: int) -> float:
     """The time of the stream at a play: the inverse of `_fluid_play`. Infinity: all prizes are gone."""
+    if not any(prize.chance for prize in game.prizes):
+        return inf
     high = float(play)
     while _fluid_play(game, high) < play:
         if high > 1e12:

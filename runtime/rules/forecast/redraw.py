@@ -88,7 +88,7 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
     if not points:
         return None
     moments = _moments(stream, middle, step, most)
-    if len(moments) > _TIMES_MAX:
+    if not moments or len(moments) > _TIMES_MAX:
         return None
     values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
     layout = layout_of(values, low, high, points)

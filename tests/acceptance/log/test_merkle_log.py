@@ -128,7 +128,7 @@ async def test_public_log_has_no_entries(world: World) -> None:
 
 async def test_fresh_checkpoints_share_passes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     settle, passes = appending.settle, count()
-    monkeypatch.setattr(appending, "settle", lambda *about: (next(passes), settle(*about))[1])
+    monkeypatch.setattr(appending, "settle", lambda *about, **more: (next(passes), settle(*about, **more))[1])
     await asyncio.gather(*(fetch(world.stack, "checkpoint?fresh=true") for _ in range(40)))
     assert await unlogged(world.stack) == [] and next(passes) < 20
 

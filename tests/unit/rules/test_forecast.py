@@ -213,6 +213,13 @@ def test_redraw_forecast_of_many_plays_and_stocks_is_bounded() -> None:
     assert time.process_time() - began < 6
 
 
+@pytest.mark.parametrize("policy", ["lose", "redraw"])
+def test_odds_of_one_and_of_zero_have_a_forecast(policy: Any) -> None:
+    for chance, mean in ((0.125, 36 * 1_250), (0.0, 0)):
+        prizes = tuple(PrizeTerms(str(n), chance, 1_250, 1.0 + n) for n in range(8))
+        assert forecast(GameTerms(prizes, 10_000, policy)).mean == pytest.approx(mean, rel=0.02)
+
+
 def test_cost_is_within_the_liability_and_an_estimated_run_out_is_named() -> None:
     terms = (PrizeTerms("a", 20 / 1500, 20, 25.0), PrizeTerms("b", 0.04, 30, 0.37), PrizeTerms("c", 1.1 / 1500, 1, 1.0))
     found = forecast(GameTerms(terms, 1_500, "fallback", 2))

@@ -145,7 +145,7 @@ WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM marked) >= 0
 
 -- name: of_play
 -- The archive that has play $2, for staff of merchant $3 ('': the tenant's), or for player $4 ('': staff) if the player
--- has a count of its campaign, also as a guest who was merged since. No row says whose play it was. No row: none.
+-- has a count of its campaign, also as a guest merged since: the play's own player is no longer known. No row: none.
 SELECT a.campaign_id, a.file_sha256 FROM log_leaves AS l
 JOIN play_archives AS a ON a.tenant_id = $1 AND a.number = l.archive
 WHERE l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = $2

@@ -2082,7 +2082,7 @@ CREATE FUNCTION audited_row(a audit_entries, salt bytea) RETURNS text LANGUAGE s
 
 -- The entry of a row in the log: the facts that never change, as JSON with sorted names and without spaces
 -- (runtime/rules/log/entries.py). One function per kind, without subqueries: statements inline it, which is most of what
--- the log saves. A play's consists of what precedes and what follows revision_hash, that of its terms: a batch looks it up.
+-- the log saves. A play's is log_head, the hash of its terms and log_tail: a batch looks up each hash once.
 CREATE FUNCTION log_text(t promised_terms) RETURNS text LANGUAGE sql STABLE RETURN concat(
     '{"at":', unix_micro(t.created_at), ',"game_id":', to_json(t.game_id), ',"id":', to_json(t.revision_hash),
     ',"kind":"terms"}');

@@ -116,8 +116,8 @@ async def append_now(engine: Engine, tenant_id: str) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(NOW_SECONDS):
             now = await engine.database.fetchval("SELECT clock_timestamp()")
-            a_pass = partial(settle, engine, tenant_id, until=time.monotonic() + NOW_SECONDS)
-            while (await engine.log_passes.share(tenant_id, a_pass)).until < now:  # noqa: ASYNC110 - by its clock.
+            a_pass = partial(settle, engine, tenant_id, deadline=time.monotonic() + NOW_SECONDS)
+            while (await engine.log_passes.share(tenant_id, a_pass)).until < now:  # noqa: ASYNC110 - the database's clock.
                 await asyncio.sleep(NOW_PAUSE_SECONDS)
 
 
@@ -127,10 +127,12 @@ async def append(engine: Engine, tenant_id: str, backdated: Sequence[str] = ()) 
     return 0 if checkpoint is None else int(checkpoint["size"])
 
 
-async def settle(engine: Engine, tenant_id: str, backdated: Sequence[str] = (), *, until: float = math.inf) -> Settled:
+async def settle(
+    engine: Engine, tenant_id: str, backdated: Sequence[str] = (), *, deadline: float = math.inf
+) -> Settled:
     """As `append`. Returns until when rows are in the log now, and the new checkpoint.
 
-    until: by time.monotonic; no further batch begins then, however far the log is behind.
+    deadline: by time.monotonic; no batch begins after it, however far the log is behind.
     """
     await engine.database.execute(_SQL["create_tree"], tenant_id)
     window = WINDOW_SECONDS
@@ -138,7 +140,7 @@ async def settle(engine: Engine, tenant_id: str, backdated: Sequence[str] = (), 
         found = await engine.database.transaction(partial(append_batch, engine, tenant_id, backdated, window))
         if not isinstance(found, Part):
             break
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return Settled(_UNKNOWN, None)
         window = max(window / 4, WINDOW_SECONDS_MIN) if found.is_full else window * 2
     if found.checkpoint is not None:

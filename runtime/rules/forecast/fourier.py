@@ -129,9 +129,8 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
             for j, turn in enumerate(turns):
                 steady = turned * plain[j] + turned_aside * aside[j]
                 if independent:
-                    product = _exp(
-                        total.plays * bare * cmath.log((steady / bare if bare else 0.0) or _LEAST) + common[j]
-                    )
+                    inner = steady / bare if bare else 0j
+                    product = _exp(total.plays * bare * cmath.log(inner or _LEAST) + common[j])
                 else:
                     product = _exp(total.plays * steady + fixed + common[j])
                 if abs(product) < 1e-14:

@@ -60,14 +60,6 @@ async def test_login_and_logout_work_without_the_ephemeral_store(stack: Stack, p
     assert (await refresh(stack, anew["refresh_token"])).reason == "TOKEN_INVALID"
 
 
-async def test_wrong_login_guesses_stay_counted_without_valkey(stack: Stack, phone: Phone, away: _Away) -> None:
-    challenge_id = (await start(stack)).data["challenge_id"]
-    assert (await verify(stack, challenge_id, phone.wrong())).envelope["data"]["attempts_left"] == 4
-    away.take()
-    assert (await verify(stack, challenge_id, phone.wrong())).envelope["data"]["attempts_left"] == 3
-    assert (await start(stack)).reason == "RESEND_TOO_SOON"
-
-
 @pytest.mark.parametrize("table", ["contacts", "players", "login_challenges", "logins"])
 async def test_code_stays_valid_if_its_login_could_not_begin(stack: Stack, phone: Phone, table: str) -> None:
     """Whichever table the store fails at."""

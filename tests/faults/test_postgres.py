@@ -16,9 +16,8 @@ from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.errors import Fault
 from runtime.stores.database import Database
 from sql.migrate import migrate
-from tests.support import invariants
 from tests.support.directories import serving_postgres
-from tests.support.stack import AS_SHIPPED, Answer, Stack, new_stack, settings_of
+from tests.support.stack import AS_SHIPPED, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
@@ -123,32 +122,6 @@ async def test_exhausted_pool_is_503_and_no_request_waits_for_ever(world: World,
     assert {answer.http for answer in answers} == {200}
 
 
-async def test_request_that_waits_too_long_is_503_whatever_holds_it(module_database_url: str, valkey_url: str) -> None:
-    bounds = {"database_acquire_timeout_seconds": 60.0, "answer_timeout_seconds": 1.0, "batch_limit": 2}
-    settings = settings_of(module_database_url, valkey_url, **bounds)
-    async with new_stack(settings) as stack, new_world(stack) as world:
-        prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
-        game_id = await world.wheel(prize_id)
-        reward_id = (await world.round(game_id)).data["rewards"][0]["reward_id"]
-        sessions = [await world.session(game_id, f"p{nth}") for nth in range(12)]
-
-        async def ask() -> list[Answer]:
-            plays = [world.play(game_id, session, f"p{nth}", key="k") for nth, session in enumerate(sessions)]
-            path, key = f"/rewards/{reward_id}/claim", {"Idempotency-Key": "c"}
-            return await asyncio.gather(*plays, stack.consumer("POST", path, {}, player="ann", headers=key))
-
-        async with every_connection_held(world), asyncio.timeout(HANG_SECONDS):
-            refused = await ask()
-        assert {(answer.http, answer.reason) for answer in refused} == {(503, "STORE_UNAVAILABLE")}
-        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
-
-        async def all_answered() -> bool:
-            return {answer.http for answer in await ask()} == {200}
-
-        await until(all_answered)
-        assert len(await world.plays()) == 13
-
-
 async def waits_for_a_lock(world: World) -> bool:
     return bool(
         await world.database.fetchval(
@@ -249,21 +222,14 @@ async def cut_world(
         yield world
 
 
-async def test_commit_whose_answer_is_lost_is_found_and_answered(cut_world: World, cutter: Cutter) -> None:
+async def test_commit_whose_answer_is_lost_is_found_without_a_key(cut_world: World, cutter: Cutter) -> None:
+    """Without a key nobody can tell this request from another one of the session."""
     game_id = await cut_world.wheel(await cut_world.prize(total=5))
-    for key in ("k1", ""):
-        session = await cut_world.session(game_id)
-        cutter.lose, cutter.marked = "answer", session.encode()
-        answer = await cut_world.play(game_id, session, key=key)
-        assert cutter.lose == ""
-        if key:
-            assert answer.data["rewards"]
-        else:
-            # Without a key nobody can tell this request from another one of the session.
-            assert answer.http in (200, 409)
-            assert answer.reason in ("", "SESSION_PLAYED")
-    assert cutter.lost == 2
-    assert len(await cut_world.plays()) == 2
+    session = await cut_world.session(game_id)
+    cutter.lose, cutter.marked = "answer", session.encode()
+    answer = await cut_world.play(game_id, session)
+    assert (answer.http, answer.reason) in ((200, ""), (409, "SESSION_PLAYED"))
+    assert cutter.lost == len(await cut_world.plays()) == 1
 
 
 async def test_commit_lost_before_the_server_is_503_and_can_be_retried(cut_world: World, cutter: Cutter) -> None:
@@ -309,9 +275,3 @@ async def test_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: World,
     assert reply["balances"] == [{"currency": "coin", "balance": 0}]
     assert (await cut_world.redeem(game_id, "mug", key="r")).data == reply
     assert await cut_world.stock(mug) == (4, 1)
-
-
-async def test_invariants_hold_after_all_faults_of_postgres(module_database_url: str) -> None:
-    connection = await asyncpg.connect(module_database_url)
-    await invariants.check(connection)
-    await connection.close()

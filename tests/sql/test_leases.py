@@ -1,11 +1,7 @@
 """Leases of background jobs: one process at a time runs a job, and another takes over once the holder is gone."""
 
 import asyncio
-import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -15,9 +11,7 @@ from runtime.jobs import Job
 from runtime.settings import Settings
 from runtime.stores.database import Database
 from runtime.stores.leases import LEASE_SECONDS, Leases
-from tests.support.waiting import HANG_SECONDS, until
-
-ROOT = Path(__file__).parents[2]
+from tests.support.waiting import until
 
 
 class Rival:
@@ -110,44 +104,3 @@ async def test_second_core_continues_a_leased_job(settings: Settings, monkeypatc
         ran["leased"].clear()
         await until(lambda: ran["leased"])
         assert id(ran["leased"][0]) != holder
-
-
-@asynccontextmanager
-async def child(url: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    command = (sys.executable, "-m", "tests.support.leased_job", url, "2.5")
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
-    yield process
-    if process.returncode is None:
-        process.kill()
-    await process.wait()
-
-
-async def has_run(process: asyncio.subprocess.Process) -> None:
-    assert process.stdout is not None
-    async with asyncio.timeout(HANG_SECONDS):
-        assert await process.stdout.readline() == b"ran\n"
-
-
-async def is_quiet(process: asyncio.subprocess.Process) -> None:
-    """Returns when it has not run the job for a while; fails if it keeps running it."""
-    assert process.stdout is not None
-    async with asyncio.timeout(HANG_SECONDS):
-        while True:
-            try:
-                await asyncio.wait_for(process.stdout.readline(), 0.3)
-            except TimeoutError:
-                return
-
-
-async def test_job_moves_from_a_suspended_process_and_from_a_killed_one(database_url: str) -> None:
-    async with child(database_url) as one, child(database_url) as two:
-        first = asyncio.ensure_future(has_run(one)), asyncio.ensure_future(has_run(two))
-        done, waiting = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        assert len(done) == len(waiting) == 1
-        holder, other = (one, two) if first[0] in done else (two, one)
-        holder.send_signal(signal.SIGSTOP)
-        await asyncio.wait_for(waiting.pop(), HANG_SECONDS)
-        holder.send_signal(signal.SIGCONT)
-        await is_quiet(holder)
-        other.kill()
-        await has_run(holder)

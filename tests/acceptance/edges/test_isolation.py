@@ -171,16 +171,6 @@ async def test_key_in_two_tenants_is_two_keys(two: Two) -> None:
     assert "Idempotency-Replayed" not in answers[1].headers
 
 
-async def test_player_id_in_two_tenants_is_two_players(two: Two) -> None:
-    await two.ann.consumer("PUT", "/players/me", {"display_name": "Ann's"}, player="player_both")
-    assert (await two.bob.consumer("GET", "/players/me", player="player_both")).data["display_name"] == ""
-    started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_both")
-    body = {"session_id": started.data["session_id"], "payload": {}}
-    assert (await two.ann.consumer("POST", f"/games/{two.anns['game']}/play", body, player="player_both")).data
-    assert (await two.ann.consumer("GET", "/rewards/me", player="player_both")).data["items"]
-    assert (await two.bob.consumer("GET", "/rewards/me", player="player_both")).data["items"] == []
-
-
 async def test_body_that_names_another_tenants_thing_is_answered_as_an_unknown_id(two: Two) -> None:
     unknown, tried, told_apart = unknown_like(two.anns), set(), []
     for operation in (row for row in WITH_BODY if row.scoped):

@@ -18,7 +18,6 @@ from runtime.stores.database import GUARDS
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.rewards import Shelf
 from tests.support.stack import AS_SHIPPED, BROWSER, Stack
-from tests.support.waiting import until
 
 SURFACES = ("core", "consumer", "admin")
 
@@ -76,32 +75,11 @@ READY_SECONDS = 8.0
 patient_with_both = pytest.mark.settings(redis_timeout_seconds=10.0, database_statement_timeout_seconds=30.0)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_running_process_is_alive_and_ready(stack: Stack, surface: str) -> None:
-    async def answers(path: str) -> tuple[int, str]:
-        async with stack.http.get(url_of(stack, surface) + path) as answer:
-            return answer.status, (await answer.json())["code"]
-
-    assert await answers("/healthz") == (200, "OK")
-    # A store that a busy machine keeps waiting for longer than a probe waits is not ready for that time.
-    await until(lambda: answers("/readyz"), lambda it: it == (200, "OK"))
-
-
 @patient_with_both
 async def test_readiness_names_a_frozen_database(stack: Stack, postgres: Postgres) -> None:
     with frozen(postgres):
         async with asyncio.timeout(READY_SECONDS), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
             assert (answer.status, answer.headers["X-Failed-Check"]) == (503, "database")
-
-
-async def test_metrics_have_every_outcome_from_the_start(stack: Stack) -> None:
-    async with stack.http.get(f"{stack.process.core_url}/metrics") as answer:
-        text = await answer.text()
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    for outcome in ("delivered", "awaiting", "retry", "dead"):
-        assert f'fulfillment_tasks_total{{outcome="{outcome}"}}' in text
-    assert "tombola_database_round_trips_total" in text
-    assert 'tombola_operation_seconds_bucket{le="0.001",operation="Play"}' in text
 
 
 @pytest.mark.parametrize("surface", ["consumer", "admin"])

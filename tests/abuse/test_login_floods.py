@@ -10,14 +10,13 @@ from runtime.core import bounded_at_once
 from runtime.http.login import staff
 from runtime.http.operational import mount_health
 from runtime.http.serving import make_app
-from runtime.operations import audit, purging
+from runtime.operations import audit
 from runtime.operations.players.challenges import ALL_TENANTS
 from runtime.operations.players.logins import GUESTS_ENDED
 from runtime.operations.players.revocations import SLACK_SECONDS
 from runtime.operations.purging import PURGE_BATCH, purge
-from runtime.settings import Settings
 from tests.support.login import Phone, bearer, let_resend, log_out, start, verify
-from tests.support.stack import Answer, Stack, new_stack
+from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import new_world
 
@@ -169,18 +168,6 @@ async def test_purge_failure_of_one_table_does_not_block_the_others(stack: Stack
         assert {table: await left(stack, table) for table in ROWS} == {**dict.fromkeys(ROWS, 0), "login_challenges": 6}
     finally:
         await stack.database.execute("DROP FUNCTION clung CASCADE")
-
-
-async def test_purge_runs_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
-    async with new_stack(settings) as stack:
-        for table in ROWS:
-            await leave_behind(stack, table, stack.tenant_id, 3)
-
-        async def nothing_is_left() -> bool:
-            return not any([await left(stack, table) for table in ROWS])
-
-        await until(nothing_is_left)
 
 
 PATHS = ("/admin/games", "/admin/prizes", "/admin/audit", "/admin/tenants", "/admin/me")

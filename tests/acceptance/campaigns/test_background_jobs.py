@@ -8,6 +8,7 @@ import pytest
 import redis.asyncio
 
 from runtime.groups import event_stream
+from runtime.operations import purging
 from runtime.operations.desk import erasure
 from runtime.operations.leaderboards import auto_finalize
 from runtime.settings import Settings
@@ -26,6 +27,7 @@ async def test_process_runs_its_background_jobs(
     for job in (auto_finalize, erasure):
         monkeypatch.setattr(job, "EVERY_SECONDS", 0.05)
     monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
+    monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
     # Events name players: those of yesterday must not outlive an erasure of today.
     stream = event_stream(settings.stream_shards - 1)
     times_ms = [round((time.time() - hours * 3600) * 1000) for hours in (30, 25, 23)]
@@ -58,6 +60,12 @@ async def test_process_runs_its_background_jobs(
         async def is_trimmed() -> bool:
             return [id for id, _ in await valkey.xrange(stream, max=f"{times_ms[-1]}-0")] == [stored]
 
-        jobs: list[Callable[[], Awaitable[bool]]] = [is_finalized, is_counted, is_erased, is_trimmed]
+        over = "INSERT INTO revocations (tenant_id, kind, subject, expires_at) VALUES ($1, 'player', 'over', now())"
+        await stack.database.execute(over, stack.tenant_id)
+
+        async def is_purged() -> bool:
+            return not await stack.database.fetchval("SELECT count(*) FROM revocations WHERE subject = 'over'")
+
+        jobs: list[Callable[[], Awaitable[bool]]] = [is_finalized, is_counted, is_erased, is_trimmed, is_purged]
         for job_is_done in jobs:
             await until(job_is_done)

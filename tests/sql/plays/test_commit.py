@@ -322,21 +322,6 @@ async def test_commit_skips_a_code_that_a_rival_is_taking(database: Database, po
     assert [tuple(row) for row in rows] == [("code_1", None), ("code_2", "reward_1"), ("code_3", None)]
 
 
-async def test_commit_takes_the_code_that_expires_first(database: Database) -> None:
-    await database.execute("DELETE FROM codes")
-    await database.execute(
-        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"
-        " SELECT $1, 'prize_a', 'code_' || n, '1', '', n::text::bytea, now() + make_interval(days => 9 - n)"
-        " FROM generate_series(1, 5) AS n",
-        TENANT,
-    )
-    await database.execute("ANALYZE codes")
-    await commit(database, coded("reward_1"))
-    await commit(database, coded("reward_2"))
-    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE reward_id IS NOT NULL ORDER BY reward_id")
-    assert [tuple(row) for row in rows] == [("code_5", "reward_1"), ("code_4", "reward_2")]
-
-
 KEYS: Final = {
     "turn_balances": "concat_ws(' ', tenant_id, player_id, campaign_id)",
     "balances": "concat_ws(' ', tenant_id, player_id, scope_key, currency)",

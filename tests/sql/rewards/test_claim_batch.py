@@ -161,20 +161,6 @@ async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool:
     assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
 
 
-async def test_claim_takes_the_code_that_expires_first(database: Database) -> None:
-    await database.execute("DELETE FROM codes")
-    await database.execute(
-        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"
-        " SELECT 't', 'coupon', 'code_' || n, 'key', '', n::text::bytea, now() + make_interval(days => 9 - n)"
-        " FROM generate_series(1, 5) AS n"
-    )
-    await database.execute("ANALYZE codes")
-    for name in ("with_code_1", "with_code_2"):
-        await claim(database, [name])
-    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE reward_id IS NOT NULL ORDER BY reward_id")
-    assert [tuple(row) for row in rows] == [("code_5", "with_code_1"), ("code_4", "with_code_2")]
-
-
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
 INSERT INTO players (tenant_id, player_id, auth_method) VALUES ('t', 'ann', 'external');

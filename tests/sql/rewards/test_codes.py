@@ -207,6 +207,10 @@ async def test_pick_reads_no_expired_or_withdrawn_code(made: asyncpg.Pool, file:
     await add(made, {f"z{nth:04}": f"f{nth}".encode() for nth in range(2_000)})
     await made.execute("VACUUM ANALYZE codes")
     assert await made.fetchval(pick) == "there", "free, and the first of those that never end"
+    for name, days in (("a_later", 9), ("soon", 8)):
+        ends = await made.fetchval("SELECT unix(now() + make_interval(days => $1))::bigint", days)
+        await add(made, {name: name.encode()}, ends=ends)
+    assert await made.fetchval(pick) == "soon", "the first that expires"
     plan = json.loads(await made.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {pick}"))[0]["Plan"]
     while "Plans" in plan:
         plan = plan["Plans"][0]

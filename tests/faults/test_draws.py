@@ -35,10 +35,10 @@ SELECT $1, player_id, $2, 'ticket', 3, 1 FROM met
 
 
 @pytest.mark.fault(
-    "Core killed (SIGKILL)",
+    "Draw killed at each step; drawn twice",
     small=2,
     full=20,
-    unit="kills in each step of a draw",
+    unit="kills of a Core in each step",
     figure="one result, each prize given once",
 )
 async def test_draw_of_a_killed_core_has_one_result(scenario: Scenario, deployment: Deployment, tmp_path: Path) -> None:

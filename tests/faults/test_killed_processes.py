@@ -99,6 +99,11 @@ RIVALS = {"FIRST-0001": 50, **{f"OTHER-000{nth}": 5 for nth in range(1, 9)}}
 TICKETS = 3
 
 
+@pytest.mark.fault(
+    "1,000 aliases of one mailbox; 50 uses of one pack code over two processes",
+    size="50 uses of one code and 5 of 8 others over two Cores, one killed",
+    figure="each paid once",
+)
 async def test_codes_are_paid_once_while_a_core_is_killed(deployment: Deployment) -> None:
     site = await founded(deployment)
     pack = await site.make("pack", "caps", campaign_id=site.campaign, gives={"currency": "ticket", "amount": TICKETS})

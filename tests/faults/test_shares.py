@@ -70,6 +70,7 @@ async def served(one: Tenant) -> bool:
     return {answer.http for answer in answers} <= {200, 409}
 
 
+@pytest.mark.fault("A tenant's rows locked for 10 s", size="three tenants held, one calm", figure="20 answers OK")
 async def test_stuck_tenants_together_leave_connections_for_the_others(module_stack: Stack) -> None:
     await leaves_connections(module_stack, lambda stuck: stuck.asks, "did not answer")
 

@@ -111,7 +111,7 @@ async def is_whole(players: Players, server: Postgres, place: str, other: str) -
 
 
 @pytest.mark.fault(
-    "Tenant moved to another database", small=2, full=20, unit="moves", figure="a pause of at most 2 s, no play lost"
+    "Tenant moved between databases", small=2, full=20, unit="moves", figure="a pause of at most 2 s, no play lost"
 )
 async def test_tenant_moves_while_it_plays(scenario: Scenario, stack: Stack, server: Postgres) -> None:
     players = Players(await make_tenant(stack, "tenant_moved"))
@@ -132,6 +132,7 @@ async def test_tenant_moves_while_it_plays(scenario: Scenario, stack: Stack, ser
     assert await Move(stack.process.settings, players.stack.tenant_id, "home", print).run() == 0
 
 
+@pytest.mark.fault("Tenant moved between databases", size="broken off at each step", figure="whole in one database")
 @pytest.mark.parametrize(
     ("broken", "place"),
     [("_copy", "home"), ("_rows", "home"), ("_clear_cache", "home"), ("_finish", "eu"), ("_remove_rows", "eu")],

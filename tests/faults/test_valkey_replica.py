@@ -204,7 +204,7 @@ NODE_TIMEOUT_MS = "2000"
 
 @pytest.mark.timeout(300)
 @pytest.mark.fault(
-    "Valkey cluster node lost",
+    "Valkey cluster loses a node, replica promoted",
     small=1,
     full=10,
     unit="promotions",

@@ -165,6 +165,9 @@ def assert_stops_cleanly(process: subprocess.Popen[str], data_dir: Path, number:
     assert {stat.S_IMODE((data_dir / name).stat().st_mode) for name in private} == {0o600}
 
 
+@pytest.mark.fault(
+    "Embedded Valkey or Postgres of `ops/up` killed", size="each once", figure="restarted and named, ready again"
+)
 def test_killed_store_is_restarted_until_the_third_death_of_a_minute(running: Running) -> None:
     """The last test: it ends the stack of the others."""
     process, ready, folder = running.process, running.ready, running.data_dir.parent

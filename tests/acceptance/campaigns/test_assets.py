@@ -94,6 +94,7 @@ async def test_asset_of_another_tenant_is_unknown(stack: Stack) -> None:
         *(("font bomb", font(expanded=2**31)), ("nothing", b"")),
     ],
 )
+@pytest.mark.fault("Hostile upload", size="13 files", figure="refused by name")
 async def test_hostile_file_is_refused(stack: Stack, name: str, body: bytes) -> None:
     sent = {"content": base64.b64encode(body).decode()}
     assert fields_of(await stack.admin("POST", "/admin/assets", sent)) == ["content"], name
@@ -108,6 +109,7 @@ def form(*parts: tuple[str, bytes]) -> bytes:
     return b"".join(f"{start}{head}\r\n\r\n".encode() + value + b"\r\n" for head, value in parts) + b"--b--\r\n"
 
 
+@pytest.mark.fault("Hostile upload", size="14 forms", figure="refused by name")
 async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) -> None:
     name, body = 'name="name"', picture(colour=50)
     made = (await upload(stack, form((FILE, body)), FORM)).data
@@ -133,6 +135,7 @@ async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) 
     assert (await upload(stack, form((FILE, bytes(4_500_000))), FORM)).reason == "BODY_TOO_LARGE"
 
 
+@pytest.mark.fault("Hostile upload", size="3 polyglots", figure="served as pixels alone")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 async def test_polyglot_loses_all_but_its_pixels(stack: Stack, kind: str) -> None:
     """A picture that is a page or an archive too: the text is in its metadata and after its end."""

@@ -331,6 +331,11 @@ async def test_erasure_clears_an_entry_and_keeps_its_receipts(stack: Stack) -> N
     assert await invariants.broken(stack.database, stack.tenant_id) == {}
 
 
+@pytest.mark.fault(
+    "1,000 aliases of one mailbox; 50 uses of one pack code over two processes",
+    size="24 aliases at once",
+    figure="1 entry",
+)
 async def test_aliases_of_one_mailbox_get_one_entry(stack: Stack) -> None:
     desk = await desk_of(stack, {**FORM, "one_per_contact": True})
     spellings = ("annlee", "a.nnlee", "an.nlee", "a.n.n.l.e.e", "Ann.Lee")

@@ -112,6 +112,7 @@ async def test_copy_of_a_tenant_that_lives_elsewhere_is_left_alone(home: Stack) 
     assert [one["name"] for one in listed if one["id"] == eu.tenant_id] == ["Fair"]
 
 
+@pytest.mark.fault("One of two databases killed", size="20 plays", figure="20 answers OK")
 async def test_plays_go_on_while_the_database_of_others_is_down(
     make_database: Callable[[], str], valkey_url: str, valkey_flush: None
 ) -> None:

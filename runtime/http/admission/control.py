@@ -121,8 +121,8 @@ class AdmissionControl:
     ) -> Admission:
         """Charges the rate limits, reserves the idempotency key and reads the session, in that order, atomically.
 
-        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `holder` selects the
-        hash tag if there is no `player_id`: the session's player, or a member of staff. `keyed` is the request under an
+        `ip` and `network` are `client_of`'s; without an ip there is no rate limit (claim, redeem). `holder` stands in
+        for `player_id` if there is none: the session's player, or a member of staff. `keyed` is the request under an
         idempotency key, if there is one, and `owner` the key's owner: the same key from another client never gets the
         owner's response.
         """
@@ -131,8 +131,9 @@ class AdmissionControl:
             return _UNLIMITED
         mask, tag = 0, tag_of(tenant_id, player_id or holder)
         keys: list[Arg] = []
-        if ip and player_id:
-            keys.append(rates.player_key(tag, player_id))
+        if ip and (player_id or holder):
+            # No token proves the holder. With the address in its key, it has no bucket that a stranger could drain.
+            keys.append(rates.player_key(tag, player_id or f"{holder} {ip}"))
             mask = _PLAYER
         if ip and not store.sharded:
             keys += rates.ip_keys(ip, network)

@@ -46,6 +46,8 @@ async def test_limited_player_is_told_when_to_come_back(control: AdmissionContro
     assert limited.headers["RateLimit-Policy"] == '"player";q=20;w=2000'
     assert limited.headers["RateLimit"].startswith('"player";r=0;t=')
     assert limited.fault().http == 429
+    chained = [await control.admit("t", holder="guest", ip="10.0.0.2") for _ in range(21)]
+    assert [type(admission) for admission in chained[19:]] == [Allowed, Limited], "plays by a session alone"
 
 
 async def test_address_is_limited_over_all_its_players_and_tenants(control: AdmissionControl) -> None:

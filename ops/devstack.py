@@ -265,6 +265,8 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
         "CORS_ORIGINS": "http://localhost:*,http://127.0.0.1:*,http://[::1]:*",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
         "CONSUMER_BASE_URL": f"http://{host}:{options.port_base + PORTS['CONSUMER_PORT']}",
+        "RATE_GUEST_PER_SECOND": "200",
+        "RATE_GUEST_BURST": "400",
         "CORE_WORKERS": "on",
         "LOG_FORMAT": "console" if sys.stdout.isatty() else "json",
         "DATABASE_URL": database_url or "",

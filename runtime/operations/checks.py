@@ -58,10 +58,10 @@ class Checks:
         if not is_timezone(value):
             self.problem(field, "must be an IANA time zone such as Europe/Berlin")
 
-    def small_object(self, field: str, value: dict[str, Any] | None) -> None:
-        """An object of at most 64 KiB as JSON."""
-        if value and len(msgspec.json.encode(value)) > OBJECT_BYTES_MAX:
-            self.problem(field, f"must be at most {OBJECT_BYTES_MAX} bytes as JSON")
+    def small_object(self, field: str, value: dict[str, Any] | None, most: int = OBJECT_BYTES_MAX) -> None:
+        """An object of at most so many bytes as JSON."""
+        if value and len(msgspec.json.encode(value)) > most:
+            self.problem(field, f"must be at most {most} bytes as JSON")
 
     def origins(self, field: str, values: Sequence[str]) -> None:
         """Page origins without duplicates (runtime.wire.origins)."""

@@ -66,6 +66,7 @@ SETTABLE: Final = frozenset(
     }
 )
 COUNT_MAX: Final = 2**31 - 1
+UI_BYTES_MAX: Final = 256 * 1024
 THRESHOLD_MAX: Final = 2**53
 
 
@@ -309,7 +310,7 @@ def _checked(game: m.Game, definition: Definition) -> Checks:
     rules = game.rules if game.rules is not None else m.GameRules()
     checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
-    checks.small_object("ui", game.ui)
+    checks.small_object("ui", game.ui, UI_BYTES_MAX)
     checks.times(game.start_date, game.end_date)
     if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
         checks.problem("fallback_prize_id", "is required if on_unavailable is ON_UNAVAILABLE_FALLBACK")

@@ -98,6 +98,8 @@ class Core:
                     reply = await start_once(self.engine, actors, request)
                 else:
                     reply = await actors.post(actors.key_of(request), request)
+                if operation.rest is not None:
+                    await operation.rest(self.engine, reply)
                 if type(reply) is Replay:
                     reply = reply.reply
                     replayed.set(True)

@@ -231,6 +231,13 @@ delivered AS (
 )
 SELECT fulfilled_at FROM moved
 
+-- name: code
+-- The code of reward $2 while it is delivered. No row: it has none.
+SELECT c.key_id, c.ciphertext
+FROM codes AS c
+JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = $2
+WHERE c.tenant_id = $1 AND c.reward_id = $2 AND r.status = 'fulfilled'
+
 -- name: sealed
 -- The encrypted code of reward $2, once delivered. $3 the staff's merchant ('': the tenant), $4 whether
 -- to write. No row: not found or not permitted.

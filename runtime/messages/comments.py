@@ -993,6 +993,9 @@ FIELDS: dict[str, dict[str, str]] = {
     "InspectPlayerReply": {
         "counts": "Figures about the player."
     },
+    "ListPlayerEntriesRequest": {
+        "reveal": "Whether fields are shown in full."
+    },
     "QuestCompletion": {
         "period": "The day, the week, `once`, or the number of a referral: each can be completed once.",
         "id": "An id that is unique only within this list."
@@ -1315,9 +1318,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "client_address": "The client's address, which limits guesses; empty: unknown.",
         "client_network": "The client's network; empty: unknown."
     },
+    "CodeGrant": {
+        "tickets": "Units of `gave.currency`, such as the tickets of a draw."
+    },
     "RedemptionReply": {
         "redemption_id": "The redemption's id, which the ledger names as the reference.",
-        "gave": "What the player got.",
+        "granted": "What the player got, in units.",
+        "gave": "What the player got, as the pack has it.",
         "balance": "The balance of the turns or the currency afterwards.",
         "guest_player_id": "The guest created because the request named no player; the edge issues its token."
     },

@@ -18,6 +18,7 @@ from runtime.actors.game.terms import promises
 from runtime.errors import Fault, invalid, unknown
 from runtime.operations import reading, samples
 from runtime.operations.prizes import release
+from runtime.operations.rewards.reward_queries import add_code
 from runtime.operations.row import STAFF, Access, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import Outcome, ReplayMismatch, replay, seed_hash
 from runtime.wire.scope import merchant_of, tenant_of
@@ -233,8 +234,11 @@ ROWS: Final = (
         actor=GameActors,
         about=(
             "Claims a rung that the player has reached, or exchanges balance for it. Once per player and rung, until "
-            "the campaign's end or its `redeem_until`, if that is later."
+            "the campaign's end or its `redeem_until`, if that is later. A voucher that is delivered at once comes "
+            "with its code."
         ),
+        rest=add_code,
+        confidential=True,
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         refusals=(
             "ALREADY_GRANTED",

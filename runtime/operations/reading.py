@@ -6,7 +6,7 @@ this (`campaigns_of` of sql/schema.sql).
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import asyncpg
 
@@ -14,6 +14,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, forbidden, unknown
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
+
+HIDDEN: Final = "****"
+"""Replaces what staff may not read."""
 
 
 class Source(Protocol):

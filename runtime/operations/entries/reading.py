@@ -38,13 +38,20 @@ async def get_entry(engine: Engine, request: m.GetEntryRequest) -> m.EntryReply:
     )
 
 
-async def list_player_entries(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListEntriesReply:
-    """Lists the player's entries by campaign, each with its consents."""
+async def list_player_entries(engine: Engine, request: m.ListPlayerEntriesRequest) -> m.ListEntriesReply:
+    """Lists the player's entries by campaign, each with its consents.
+
+    The fields are hidden from staff who may not move rewards.
+    """
     if not await engine.database.fetchval(_IS_KNOWN, tenant_of(request), request.id):
         raise unknown("player", request.id)
     filters = (tenant_of(request), request.id, request.campaign_id, merchant_of(request))
     rows, pagination = await reading.page(engine, SQL["list"], request, *filters, key="campaign_id")
-    return m.ListEntriesReply(items=[entry_from_row(row) for row in rows], pagination=pagination)
+    entries = [entry_from_row(row) for row in rows]
+    if not request.reveal:
+        for entry in entries:
+            entry.fields = dict.fromkeys(entry.fields or {}, reading.HIDDEN)
+    return m.ListEntriesReply(items=entries, pagination=pagination)
 
 
 async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) -> m.PlayerEntryReply:

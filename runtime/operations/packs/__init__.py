@@ -31,6 +31,7 @@ from runtime.operations.row import (
 from runtime.wire.shape import Shape
 
 _PACK: Final = {"pack": "The pack's id."}
+_GRANTED: Final = {"granted": Shape(optional=frozenset({"turns", "tickets"}))}
 
 REPORT_RECEIPT: Final = Operation(
     "ReportReceipt",
@@ -47,7 +48,7 @@ REPORT_RECEIPT: Final = Operation(
         "UNKNOWN_PLAYER",
     ),
     example={"receipt_id": "till-7/4711", "player_id": "customer-81"},
-    shape=Shape(without=frozenset({"guest_player_id"}), name="PaidReceipt"),
+    shape=Shape(without=frozenset({"guest_player_id"}), inner=_GRANTED, name="PaidReceipt"),
 )
 VERIFY_RECEIPT: Final = Operation(
     "VerifyReceipt",
@@ -188,7 +189,7 @@ ROWS: Final = (
             "UNKNOWN_TENANT",
         ),
         example={"campaign_id": samples.CAMPAIGN, "code": "AB4K-7Q2M-9XPD-31TW"},
-        shape=Shape(without=frozenset({"guest_player_id"}), added=frozenset({"guest_token"})),
+        shape=Shape(without=frozenset({"guest_player_id"}), added=frozenset({"guest_token"}), inner=_GRANTED),
     ),
     Operation(
         "RotatePackSecret",

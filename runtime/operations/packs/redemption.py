@@ -257,6 +257,7 @@ def answer_of(row: Mapping[str, Any]) -> m.RedemptionReply:
     return m.RedemptionReply(
         redemption_id=row["redemption_id"],
         campaign_id=row["campaign_id"],
+        granted=m.CodeGrant(turns=row["turns"], tickets=row["amount"]),
         gave=gift(row),
         balance=row["balance_after"],
     )

@@ -11,8 +11,10 @@ import msgspec
 
 import sql
 from runtime import messages as m
+from runtime import trace
 from runtime.actors.engine import Engine
-from runtime.actors.rewards import FIELDS, listed_for_owner
+from runtime.actors.idempotency import Replay
+from runtime.actors.rewards import FIELDS, listed_for_owner, open_code
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.campaigns.message_samples import from_row as message
@@ -25,9 +27,6 @@ from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
-
-HIDDEN: Final = "****"
-"""Replaces an answer for staff who may not read it."""
 
 _SQL: Final = sql.load("rewards")
 SENDS_NOTHING: Final = frozenset({"none", "voucher_code", "manual"})
@@ -55,6 +54,21 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     return m.ListRewardsReply(items=items, pagination=pagination)
 
 
+async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> None:
+    """Sets the code of a reward that was delivered at once, or `code_error`: the redemption itself is committed."""
+    reward = (reply.reply if isinstance(reply, Replay) else reply).reward
+    assert reward is not None, "every redemption gives a reward"
+    if reward.status is not m.RewardStatus.FULFILLED or reward.type == "points":
+        return
+    tenant_id = trace.tenant.get()
+    try:
+        row = await engine.database.fetchrow(_SQL["code"], tenant_id, reward.id)
+        if row is not None:
+            reward.code = open_code(engine, tenant_id, row, reward.id, reward.prize_id)
+    except Fault as fault:
+        reward.code_error = fault.reason
+
+
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:
     """Returns one reward, its delivery and its winner's answers to the claim form.
 
@@ -64,7 +78,7 @@ async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetReward
     answers, reveal = [m.ClaimAnswer(**answer) for answer in row["answers"]], request.reveal and row["theirs"]
     if not reveal:
         for answer in answers:
-            answer.value = HIDDEN
+            answer.value = reading.HIDDEN
     delivery_row = await engine.database.fetchrow(_DELIVERY, tenant_of(request), request.id)
     delivery = None if delivery_row is None else _delivery(engine, tenant_of(request), delivery_row, reveal)
     about = (row["player_id"], "", request.id, merchant_of(request), None, MESSAGES_MAX)
@@ -84,8 +98,8 @@ def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.Rewar
         earlier=[m.DeliveryAttempt(**attempt) for attempt in row["earlier"]],
     )
     if row["tried_at"] and row["channel"] not in SENDS_NOTHING:
-        shown = row["answers"] if reveal else [{**answer, "value": HIDDEN} for answer in row["answers"]]
-        token = HIDDEN if row["secret_set"] else ""
+        shown = row["answers"] if reveal else [{**answer, "value": reading.HIDDEN} for answer in row["answers"]]
+        token = reading.HIDDEN if row["secret_set"] else ""
         body = delivery_body(tenant_id, {**row, "answers": shown}, engine.settings.callback_url, token)
         delivery.request = msgspec.json.encode(body).decode()[:ANSWER_CHARACTERS_MAX]
     return delivery

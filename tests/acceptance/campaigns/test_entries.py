@@ -390,6 +390,9 @@ async def test_export_of_participants_follows_consents(stack: Stack) -> None:
     assert {key: one["given"] for key, one in only["consents"].items()} == {"news": True, "terms": True}
     masked = (await export(desk, "participants", "designer"))[0]
     assert (masked["fields.email"], masked["fields.name"]) == ("a***@example.com", "")
+    for role, email in (("designer", "****"), ("reward_manager", "ann@example.com")):
+        (entry,) = (await stack.admin("GET", "/admin/players/ann/entries", roles=(role,))).data["items"]
+        assert entry["fields"]["email"] == email
     audited = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
     found = [(one["after"]["whole_contacts"], one["after"]["consent"]) for one in reversed(audited)]
     assert found == [(True, ""), (True, "news"), (False, "")]

@@ -23,7 +23,7 @@ async def turns_of(world: World, player: str) -> int:
 async def test_code_gives_turns_once_and_its_key_repeats_the_reply(world: World) -> None:
     pack_id = await make_pack(world, "AB4K-7Q2M-9XPD", "AB4K-7Q2M-9XPE")
     first = await redeem(world, "ab4k 7q2m 9xpd", key="k")
-    assert (first.data["gave"]["turns"], first.data["balance"]) == (2, 2)
+    assert (first.data["granted"], first.data["balance"]) == ({"turns": 2}, 2)
     assert (await redeem(world, "ab4k 7q2m 9xpd", key="k")).data == first.data
     assert (await redeem(world, "AB4K-7Q2M-9XPE", key="k")).reason == "IDEMPOTENCY_MISMATCH"
     own, other = await redeem(world, "AB4K7Q2M9XPD"), await redeem(world, "AB4K7Q2M9XPD", "bob")
@@ -43,6 +43,7 @@ async def test_code_gives_a_currency_with_one_ledger_entry(world: World) -> None
     await make_pack(world, "TICKET-0001", gives=TICKETS)
     given = (await redeem(world, "TICKET-0001")).data
     assert (given["gave"]["currency"], given["gave"]["scope_key"]) == ("ticket", world.campaign_id)
+    assert given["granted"] == {"tickets": given["gave"]["amount"]}
     assert await wallet_of(world.stack, player_of(world)) == {"ticket": 5}
     (entry,) = (await world.stack.consumer("GET", "/wallet/ledger", player=player_of(world))).data["items"]
     assert (entry["reason"], entry["reference_id"]) == ("LEDGER_REASON_CODE", given["redemption_id"])

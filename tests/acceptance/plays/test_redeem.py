@@ -40,8 +40,9 @@ WEBHOOK = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
         {"type": "goods", "expires_after_days": 1, **CLAIMED},
         *({"type": "points", "value": 40, "expires_after_days": 7}, {"type": "turns", "value": 2}),
         {"type": "goods", "fulfillment": WEBHOOK},
+        {"type": "voucher", "codes": ["CUP-1"]},
     ],
-    ids=("delivered", "claimable", "points", "turns", "webhook"),
+    ids=("delivered", "claimable", "points", "turns", "webhook", "voucher"),
 )
 async def test_redeem_answers_the_reward_as_read(world: World, module_stack: Stack, prize: dict[str, Any]) -> None:
     prize_id = await world.prize(**prize, description="Holds tea.")
@@ -50,6 +51,7 @@ async def test_redeem_answers_the_reward_as_read(world: World, module_stack: Sta
     reply = (await world.redeem(game_id, "mug", key="k")).data["reward"]
     same = {"player_id": "ann", "milestone_id": "mug", "idempotency_key": "k"}
     again = (await module_stack.core("POST", f"/games/{game_id}/redeem", same)).data["reward"]
+    assert again["code"] == reply["code"] == (prize.get("codes") or [""])[0]
     assert again["prize"] == reply["prize"] and reply["prize"]["description"] == "Holds tea."
     (read,) = (await module_stack.consumer("GET", "/rewards/me", player="ann", prize=prize_id)).data["items"]
     if reply["status"] == "REWARD_STATUS_WON" and read["status"] == "REWARD_STATUS_FULFILLING":

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from runtime.operations.rewards.reward_queries import HIDDEN
+from runtime.operations.reading import HIDDEN
 from runtime.streams import expiry
 from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in

@@ -45,6 +45,7 @@ __all__ = (
     "ClaimRewardRequest",
     "CloseViolationRequest",
     "CodeError",
+    "CodeGrant",
     "CodeState",
     "CodeTotals",
     "CompleteQuestReply",
@@ -222,6 +223,7 @@ __all__ = (
     "ListOriginsRequest",
     "ListPacksReply",
     "ListPacksRequest",
+    "ListPlayerEntriesRequest",
     "ListPrizeSummaryReply",
     "ListPrizesReply",
     "ListPrizesRequest",
@@ -2912,6 +2914,23 @@ class CodeError(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CodeError", CodeError)
+
+
+@dataclass(eq=False, repr=False)
+class CodeGrant(betterproto2.Message):
+    """
+    Units that a code or receipt gave.
+    """
+
+    turns: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    tickets: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    Units of `gave.currency`, such as the tickets of a draw.
+    """
+
+
+default_message_pool.register_message("game.v1", "CodeGrant", CodeGrant)
 
 
 @dataclass(eq=False, repr=False)
@@ -6231,6 +6250,31 @@ default_message_pool.register_message("game.v1", "ListPacksRequest", ListPacksRe
 
 
 @dataclass(eq=False, repr=False)
+class ListPlayerEntriesRequest(betterproto2.Message):
+    """
+    A page of a player's entries.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    reveal: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
+    """
+    Whether fields are shown in full.
+    """
+
+
+default_message_pool.register_message("game.v1", "ListPlayerEntriesRequest", ListPlayerEntriesRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListPrizesReply(betterproto2.Message):
     items: "list[Prize]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -8878,9 +8922,14 @@ class RedemptionReply(betterproto2.Message):
 
     campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
+    granted: "CodeGrant | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the player got, in units.
+    """
+
     gave: "PackGift | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What the player got.
+    What the player got, as the pack has it.
     """
 
     balance: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)

@@ -286,13 +286,17 @@ _ETAG: Final = re.compile(r'"([1-9]\d{0,8})"', re.ASCII)
 
 def markdown() -> str:
     """The strict matrix, as the table in docs/reference/roles.md: the writes of each set of roles, and the reads."""
+    own = [("POST", LOG_OUT, STAFF_OR_PLATFORM), ("GET", ME, STAFF_OR_PLATFORM)]
+    own += [("GET", EXPORT, OWN["ExportRows"]), ("GET", LIVE, OWN["WatchLive"])]
+    routes = [(operation.verb, operation.path, admin) for operation, admin in served()]
+    routes += [(verb, path.removeprefix(PREFIX), admin) for verb, path, admin in own]
     written: dict[frozenset[str], list[str]] = {}
     reads: list[str] = []
-    for operation, admin in served():
-        if admin.writers == MANAGEMENT:
-            reads.append(f"`{operation.path}`")
+    for verb, path, admin in routes:
+        if admin.writers == MANAGEMENT and verb == "GET":
+            reads.append(f"`{path}`")
         else:
-            written.setdefault(admin.writers, []).append(f"`{operation.verb} {operation.path}`")
+            written.setdefault(admin.writers, []).append(f"`{verb} {path}`")
     lines = [f"| {', '.join(sorted(roles))} | {', '.join(paths)} |" for roles, paths in written.items()]
     lines.append(f"| {', '.join(sorted(MANAGEMENT))} | reading: {', '.join(reads)} |")
     return "\n".join(["| Roles | Routes under /admin |", "|---|---|", *lines]) + "\n"

@@ -89,6 +89,7 @@ def test_roles_page_names_every_operation() -> None:
     assert "| admin, reward_manager | `POST /prizes/{id}/codes`" in shown
     for operation, _ in SERVED:
         assert f"{operation.path}`" in shown
+    assert all(f"{path}`" in shown for path in ("/exports/{name}", "/live", "GET /me"))
 
 
 async def ask(stack: Stack, operation: Operation, known: dict[str, str], **options: Any) -> Answer:

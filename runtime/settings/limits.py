@@ -26,7 +26,7 @@ class LimitSettings:
     dual_odds: bool = setting(
         flag(),
         "off",
-        "Whether changes of draws, rungs and prize values need approval once the game is live or was played.",
+        "Whether changes of a game's odds, rungs and prize values need approval once it is live or was played.",
     )
     dual_revocations_above: int = setting(
         integer(0, 100), "0", "Above this number of rewards, a bulk revocation needs approval. 0: never."

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,21 +37,39 @@ def is_signed(headers, body):
     )
 
 
-def is_new(task_id):
-    """Whether this delivery is new: a retry has the id of the first attempt."""
-    with sqlite3.connect(DATABASE) as database:
+def deliver_once(task):
+    """Delivers a task, unless an earlier attempt did. A retry has the id of the first attempt.
+
+    The id is committed after the delivery. If the process ends in between, the retry delivers again: deduplicate by the
+    id. In the other order, the prize would never be sent.
+    """
+    with sqlite3.connect(DATABASE) as database:  # Commits at its end; not after an exception.
         database.execute("CREATE TABLE IF NOT EXISTS deliveries (task_id TEXT PRIMARY KEY)")
-        return database.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", (task_id,)).rowcount == 1
+        if database.execute("INSERT OR IGNORE INTO deliveries VALUES (?)", (task["id"],)).rowcount == 1:
+            print("deliver", task["data"]["reward"]["name"], "to", task["data"]["player_id"], flush=True)
 
 
 def call_back(url):
-    """Confirms the delivery. Retry until the response is 200: a repeated callback changes nothing."""
+    """Confirms the delivery, and retries without a final response: a repeated callback changes nothing.
+
+    Store the pending callbacks, so that a restart of your system does not lose them.
+    """
     body = json.dumps({"status": "delivered", "external_id": "shipment-1"}).encode()
-    message_id, timestamp = f"msg_{uuid.uuid4().hex}", str(int(time.time()))
-    headers = {"Content-Type": "application/json", "webhook-id": message_id, "webhook-timestamp": timestamp}
-    headers["webhook-signature"] = sign(message_id, timestamp, body)
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as answer:
-        print("called back", answer.status, flush=True)
+    message_id = f"msg_{uuid.uuid4().hex}"
+    for pause in (1, 5, 30, 300, 1800):
+        timestamp = str(int(time.time()))
+        headers = {"Content-Type": "application/json", "webhook-id": message_id, "webhook-timestamp": timestamp}
+        headers["webhook-signature"] = sign(message_id, timestamp, body)
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=15) as answer:
+                print("called back", answer.status, flush=True)
+                return
+        except urllib.error.HTTPError as refusal:
+            if refusal.code not in (429, 503):
+                raise
+        except OSError:
+            pass  # No response.
+        time.sleep(pause)
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -59,8 +78,7 @@ class Receiver(BaseHTTPRequestHandler):
         if not is_signed(self.headers, body):
             return self.answer(401)
         task = json.loads(body)
-        if is_new(task["id"]):
-            print("deliver", task["data"]["reward"]["name"], "to", task["data"]["player_id"], flush=True)
+        deliver_once(task)
         if self.path == "/workflow":
             threading.Timer(1, call_back, [task["data"]["callback_url"]]).start()
             return self.answer(202)

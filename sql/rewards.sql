@@ -2,7 +2,7 @@
 -- See runtime/operations/rewards/reward_queries.py and runtime/operations/rewards/reward_admin.py.
 
 -- name: list
--- A player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
+-- A player's rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all; $7 is one reward.
 -- The encrypted code is included only if delivered and not revoked.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
@@ -22,9 +22,10 @@ WHERE r.tenant_id = $1
   AND ($4 = '' OR r.campaign_id = $4)
   AND ($5 = '' OR r.prize_id = $5)
   AND ($6 = '' OR r.game_id = $6)
-  AND ($7::text IS NULL OR r.reward_id < $7)
+  AND ($7 = '' OR r.reward_id = $7)
+  AND ($8::text IS NULL OR r.reward_id < $8)
 ORDER BY r.reward_id DESC
-LIMIT $8
+LIMIT $9
 
 -- name: search
 -- All players' rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all.

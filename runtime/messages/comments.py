@@ -1222,7 +1222,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "tickets": "The player's tickets; while the draw is open, those until now (not of a ranking).",
         "rank": "The player's rank; 0: none.",
         "prize_id": "The prize of this rank; empty: none.",
-        "reward_id": "The reward of this rank; empty: none."
+        "reward_id": "The reward of this rank; empty: none.",
+        "reward": "The reward without its code; unset: none."
     },
     "GetDrawRequest": {
         "player_id": "If set, the reply's `me` is this player's part.",

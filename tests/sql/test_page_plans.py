@@ -166,7 +166,7 @@ IN_PLAY: Final = {
     "rewards.take_code": "'v1', 'one'",
     "rewards.lock_codes": "ARRAY['won', 'r000001']",
     "rewards.return_stock": "ARRAY['won', 'r000001']",
-    "rewards.list": "'p1', '', '', '', '', NULL, 10",
+    "rewards.list": "'p1', '', '', '', '', '', NULL, 10",
     "rewards.as_claimed": "ARRAY['won', 'r000001']",
     "games.prizes_on_show": PRIZES,
     "limits.low": PRIZES,

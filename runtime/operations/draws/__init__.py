@@ -19,7 +19,12 @@ from runtime.operations.draws.ticket_list import set_draw_tickets
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Command, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape
 
-_SHOWN: Final = Shape(opened="draw", optional=frozenset({"me"}), name="DrawWithWinners")
+_SHOWN: Final = Shape(
+    opened="draw",
+    optional=frozenset({"me"}),
+    inner={"me": Shape(optional=frozenset({"reward"}))},
+    name="DrawWithWinners",
+)
 
 _STEP: Final = {"draw": "The draw's id."}
 

@@ -12,6 +12,7 @@ import asyncpg
 import sql
 from runtime import ids
 from runtime import messages as m
+from runtime.actors import rewards
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
@@ -25,6 +26,7 @@ from runtime.wire.scope import Scoped, merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("draws")
 _GET_BOARD: Final = sql.load("leaderboards")["get"]
+_REWARDS: Final = sql.load("rewards")["list"]
 _GET_CAMPAIGN: Final = sql.load("campaigns")["get"]
 
 SETTABLE: Final = frozenset({"name", "tickets", "prizes", "alternates", "closes_at", "randomness"})
@@ -77,6 +79,10 @@ async def get_draw(engine: Engine, request: m.GetDrawRequest) -> m.DrawReply:
         share = await engine.database.fetchrow(_SQL[statement], *about)
         if share is not None:
             reply.me = m.DrawShare(**share)
+            if reply.me.reward_id:
+                only = (request.player_id, "", "", "", "", reply.me.reward_id, None, 1)
+                row = await engine.database.fetchrow(_REWARDS, tenant_id, *only)
+                reply.me.reward = None if row is None else rewards.message(row)
     return reply
 
 

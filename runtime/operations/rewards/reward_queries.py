@@ -48,7 +48,7 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     if not request.player_id:
         raise invalid("player_id", "is required")
     tenant_id = tenant_of(request)
-    filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
+    filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id, "")
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, *filters, key="reward_id")
     items = [listed_for_owner(engine, tenant_id, row) for row in rows]
     return m.ListRewardsReply(items=items, pagination=pagination)

@@ -84,7 +84,7 @@ async def test_draw_awards_each_prize_and_its_file_proves_it(world: World, tmp_p
     assert False in [finding.ok for finding in verify(path, "00")], "not the published root"
     assert '"ann"' not in path.read_text()
     own = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=confirmed["winners"][0]["player_id"])).data
-    assert (own["me"]["rank"], own["me"]["reward_id"]) == (1, confirmed["winners"][0]["reward_id"])
+    assert (own["me"]["rank"], own["me"]["reward"]["id"]) == (1, confirmed["winners"][0]["reward_id"])
     assert {"holder": own["me"]["holder"], "tickets": own["me"]["tickets"]} in lines
     public = (await world.stack.consumer("GET", f"/draws/{draw_id}")).data
     assert "me" not in public and [one["player_id"] for one in public["winners"]] == ["", "", ""]

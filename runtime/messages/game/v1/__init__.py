@@ -3599,6 +3599,11 @@ class DrawShare(betterproto2.Message):
     The reward of this rank; empty: none.
     """
 
+    reward: "Reward | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The reward without its code; unset: none.
+    """
+
 
 default_message_pool.register_message("game.v1", "DrawShare", DrawShare)
 

@@ -1,5 +1,6 @@
 """`ops/up`: its ready file, the demo, a clean stop, and a start on data it finds."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -9,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +25,13 @@ from ops.api import Api, answers
 from ops.devstack import ensure_demo
 from ops.servers.base import wait_for
 from tests.support.directories import server_directory
+from tests.support.load import load
 from tests.support.up import ROOT, STOP_SECONDS, up
+from tests.support.world import WHEEL
 
 pytestmark = pytest.mark.timeout(400)
 
+READY_SECONDS = 15
 DEMO_GAMES = {"spin_wheel", "scratch", "egg_catcher", "gift_catcher", "collection"}
 
 
@@ -166,17 +171,28 @@ def assert_stops_cleanly(process: subprocess.Popen[str], data_dir: Path, number:
 
 
 @pytest.mark.fault(
-    "Embedded Valkey or Postgres of `ops/up` killed", size="each once", figure="restarted and named, ready again"
+    "Embedded Valkey or Postgres of `ops/up` killed",
+    size="each once, under plays",
+    figure="restarted and named, ready within 15 s; no play refused without Valkey, 503 without Postgres",
 )
-def test_killed_store_is_restarted_until_the_third_death_of_a_minute(running: Running) -> None:
+async def test_killed_store_is_restarted_until_the_third_death_of_a_minute(running: Running) -> None:
     """The last test: it ends the stack of the others."""
     process, ready, folder = running.process, running.ready, running.data_dir.parent
-    log = folder / "up.log"
-    for name in ("valkey", "postgres"):
-        psutil.Process(ready["pids"][name]).kill()
-        wait_for(lambda line=f"{name} ended with -9: restarted\n": line in log.read_text(), STOP_SECONDS)
-        assert process.poll() is None
-        wait_for(lambda: answers(f"{ready['core_url']}/readyz"), STOP_SECONDS)
+    log, admin = folder / "up.log", Api(ready["admin_url"], ready["admin_token"])
+    wheel = {**WHEEL, "name": "Wheel", "campaign_id": ready["demo"]["campaign_id"], "status": "active"}
+    game = admin.post("/admin/games", {**wheel, "handler_config": {"prizes": []}})["id"]
+    async with load(ready["core_url"], ready["tenant_id"], game, players=2) as running_load:
+        for name, refusals in (("valkey", set[int]()), ("postgres", {503})):
+            await running_load.plays(5)
+            began = time.monotonic()
+            psutil.Process(ready["pids"][name]).kill()
+            line = f"{name} ended with -9: restarted\n"
+            await asyncio.to_thread(wait_for, lambda line=line: line in log.read_text(), STOP_SECONDS)
+            assert process.poll() is None
+            await asyncio.to_thread(wait_for, lambda: answers(f"{ready['core_url']}/readyz"), STOP_SECONDS)
+            assert time.monotonic() - began < READY_SECONDS
+            await running_load.plays(5)
+            assert {status for status, _ in running_load.refusals} == refusals, name
     pids = json.loads((folder / "ready.json").read_text())["pids"]
     members = family(process)
     assert pids["core"] == ready["pids"]["core"] and set(pids.values()) <= {member.pid for member in members}

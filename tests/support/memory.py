@@ -1,4 +1,4 @@
-"""What another process holds in memory."""
+"""What a process holds in memory."""
 
 from pathlib import Path
 

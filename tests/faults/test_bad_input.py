@@ -1,4 +1,4 @@
-"""What nobody should send: every answer is a refusal in the envelope, and nothing is changed by it."""
+"""What nobody should send: every answer is in the envelope."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ def mutations(dice: random.Random, good: dict[str, Any]) -> bytes:
 
 @pytest.mark.timeout(max(120, BODIES // 20))
 @pytest.mark.fault("Bad JSON", size="10,000 mutated bodies", figure="no 5xx, the envelope", smaller="3,000 by day")
-async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: World, module_stack: Stack) -> None:
+async def test_bad_bodies_are_refused_in_the_envelope(world: World, module_stack: Stack) -> None:
     dice = random.Random(SEED)
     prize_id = await world.prize()
     drops = [{"type": "gold", "prize_id": prize_id, "frequency": 1, "max_catchable": 9}]

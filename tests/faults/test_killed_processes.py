@@ -24,7 +24,7 @@ READY_SECONDS = 5.0
 EXIT_SECONDS = 30.0
 PAUSE_SECONDS = 6.0  # An edge notices a stalled Core within 2 s.
 ZONES = ("Asia/Tokyo", "America/Los_Angeles", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kolkata", "UTC")
-ATTEMPT_SECONDS = 16.0
+ATTEMPT_SECONDS = 15.5  # 15 s, and the time until the receiver sees the end.
 HANG_SECONDS = 150.0
 MANY = 100_000
 
@@ -70,9 +70,9 @@ async def test_stopped_core_drops_no_accepted_request(scenario: Scenario, site: 
                 await core.start()
         await running.more(20)
     # A client of Core itself finds it gone; an edge finds the other Core.
-    cut = [one for one in site.history.attempts if one.http == 0 and not one.to.startswith("core")]
+    of_edges = [one for one in site.history.attempts if not one.to.startswith("core")]
     scenario.figure("plays", running.plays)
-    scenario.figure("requests of an edge without an answer", len(cut), most=0)
+    scenario.figure("failed requests of an edge", sum(one.http == 0 or one.http >= 500 for one in of_edges), most=0)
     scenario.seconds("exit, at worst", max(took), EXIT_SECONDS)
 
 
@@ -216,7 +216,7 @@ class TestWithDeliveries:
         small=1,
         full=8,
         unit="pairs of windows of 30 s",
-        figure="attempts end within 16 s, the plays' p99 grows by 10 % at most",
+        figure="attempts end within 15.5 s, the plays' p99 grows by 10 % at most",
     )
     async def test_slow_receiver_slows_no_play(
         self, scenario: Scenario, site: Site, load: Begin, hook: Receiver

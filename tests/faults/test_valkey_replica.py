@@ -45,7 +45,9 @@ def servers(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
 
 
 @pytest.mark.fault(
-    "Stale Valkey replica promoted, cluster slot moved", size="12 players", figure="same answers, 2 plays a player"
+    "Stale Valkey replica promoted, cluster slot moved",
+    size="12 players, others play on",
+    figure="same answers, 2 plays each",
 )
 async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers: tuple[Valkey, Valkey]) -> None:
     primary, replica = servers
@@ -71,8 +73,11 @@ async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers
                 return (await stack.consumer("POST", path, {}, player=player, headers=headers)).data
 
             claims = {player: await claim(player) for player in won}
-            await asyncio.to_thread(primary.kill)
-            address.point_to(replica.port)
+            async with new_world(stack) as beside, plays_of(beside, await beside.wheel()) as some_play:
+                await asyncio.to_thread(primary.kill)
+                await some_play()
+                address.point_to(replica.port)
+                await some_play()
             for player, session in sessions.items():
                 again = await world.play(game_id, session, player, key=f"play {player}")
                 assert again.data == plays[player].data

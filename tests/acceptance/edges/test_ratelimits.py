@@ -81,16 +81,22 @@ async def edges(
 
 
 @pytest.mark.fault(
-    "Rate limit", small=1, full=20, unit="bursts of 100 over two edges", figure="limit + 1 and the refill at most"
+    "Rate limit",
+    small=1,
+    full=20,
+    unit="bursts of 100 over two edges",
+    figure="limit + 1 and refill; Retry-After",
 )
 async def test_burst_over_two_edge_processes_has_one_limit(scenario: Scenario, edges: Edges) -> None:
     """Each request comes from its own address, so that only the player's limit counts."""
     for nth in range(scenario.size):
         began = time.monotonic()
         starts = [edges.start(n, f"burst_{nth}", address=f"10.0.{nth}.{n % 256}") for n in range(SENT)]
-        counts = Counter(answer.status for answer in await asyncio.gather(*starts))
+        answers = await asyncio.gather(*starts)
+        counts = Counter(answer.status for answer in answers)
         refilled = (time.monotonic() - began) * PER_SECOND
         assert set(counts) == {200, 429}
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status == 429)
         assert BURST <= counts[200] <= BURST + 1 + refilled
 
 

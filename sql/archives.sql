@@ -2,8 +2,9 @@
 
 -- name: obstacles
 -- The kinds of items that are not settled, and how many. Settled: the campaign ended $3 days ago, its plays are in the log and counted,
--- and no reward, delivery, board or draw is open, nor a discrepancy. Releases: of its prizes, opened later than now. An open
--- referral may stay: it pays turns, which cannot be played after the end.
+-- and no reward, delivery, board or draw is open, nor a discrepancy. Draws: also of other campaigns that will take their
+-- tickets from a board of this one, whose scores are computed from its plays. Releases: of its prizes, opened later than now.
+-- An open referral may stay: it pays turns, which cannot be played after the end.
 -- Staff may set an end in the past: so the end is not before the day of the last play, and the log and the counts must be
 -- newer than the last update.
 WITH about AS MATERIALIZED (
@@ -34,7 +35,12 @@ SELECT 'leaderboards', count(*) FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.campaign_id = $2 AND b.status = 'active' HAVING count(*) > 0
 UNION ALL
 SELECT 'draws', count(*) FROM draws AS d
-WHERE d.tenant_id = $1 AND d.campaign_id = $2 AND d.status NOT IN ('confirmed', 'cancelled') HAVING count(*) > 0
+WHERE d.tenant_id = $1 AND (
+    (d.campaign_id = $2 AND d.status NOT IN ('confirmed', 'cancelled'))
+    OR (d.status = 'open' AND EXISTS (
+        SELECT FROM leaderboards AS b
+        WHERE b.tenant_id = $1 AND b.board_id = d.tickets ->> 'ranking' AND b.campaign_id = $2)))
+HAVING count(*) > 0
 UNION ALL
 SELECT 'releases', count(*) FROM prizes AS p
 WHERE p.tenant_id = $1 AND p.campaign_id = $2 AND p.release IS NOT NULL AND unix(now()) < coalesce(

@@ -56,7 +56,7 @@ OBSTACLES: Final = {
     "deliveries": "{count} deliveries are pending",
     "rewards": "{count} rewards are neither delivered nor expired or revoked",
     "leaderboards": "{count} leaderboards are not finalized",
-    "draws": "{count} draws are not confirmed",
+    "draws": "{count} draws are not confirmed, or take tickets from its leaderboards and are not closed",
     "releases": "{count} release schedules are not opened",
     "discrepancies": "{count} discrepancies are open",
 }

@@ -36,7 +36,7 @@ ROWS: Final = (
         resource="draw",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("UNKNOWN_CAMPAIGN",),
+        refusals=("UNKNOWN_CAMPAIGN", "CAMPAIGN_ARCHIVED"),
         example={
             "campaign_id": samples.CAMPAIGN,
             "name": "Grand prize",
@@ -77,7 +77,7 @@ ROWS: Final = (
         resource="draw",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("ILLEGAL_TRANSITION",),
+        refusals=("ILLEGAL_TRANSITION", "CAMPAIGN_ARCHIVED"),
         example={"alternates": 5},
         shape=_SHOWN,
         command=Command(

@@ -17,6 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import campaign_admin as campaigns
+from runtime.operations.campaigns.archives import refuse_archived
 from runtime.operations.checks import Checks, provided, refuse_read_only, search_pattern, set_fields
 from runtime.operations.draws import randomness
 from runtime.rules.raffle.selection import RANKS_MAX
@@ -219,7 +220,10 @@ def illegal(draw_id: str, status: str, why: str) -> Fault:
 
 
 async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped, draw: m.Draw) -> None:
-    """Checks the terms, and that the caller may use each prize and the leaderboard."""
+    """Checks the terms, and that the caller may use each prize and the leaderboard.
+
+    CAMPAIGN_ARCHIVED: the plays that determine the leaderboard's scores were deleted.
+    """
     if found := problems(draw, engine.clock.now()):
         raise violations(found)
     checks, tickets = Checks(), provided(draw.tickets, "tickets")
@@ -232,10 +236,13 @@ async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped
     wallets = {"", draw.campaign_id, owner, "" if merchant_of(request) else tenant_of(request)}
     if tickets.scope_key not in wallets:
         checks.problem("tickets.scope_key", "must be the id of the campaign, of its merchant or of the tenant")
-    board = (tenant_of(request), tickets.ranking, merchant_of(request), False)
-    if tickets.ranking and await connection.fetchrow(_GET_BOARD, *board) is None:
+    about = (tenant_of(request), tickets.ranking, merchant_of(request), False)
+    board = await connection.fetchrow(_GET_BOARD, *about) if tickets.ranking else None
+    if tickets.ranking and board is None:
         checks.problem("tickets.ranking", f"there is no leaderboard {tickets.ranking!r}")
     checks.raise_found()
+    if board is not None:
+        await refuse_archived(connection, tenant_of(request), board["campaign_id"])
 
 
 async def _check_stock(connection: asyncpg.Connection, tenant_id: str, draw: m.Draw) -> None:

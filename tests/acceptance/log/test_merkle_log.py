@@ -296,6 +296,8 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
     board = {"campaign_id": world.campaign_id, "name": "Board", "metric": "plays", "mode": "sum"}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
+    draw = {"campaign_id": other.campaign_id, "name": "Draw", "tickets": {"ranking": board_id}}
+    draw |= {"prizes": [{"prize_id": points, "count": 1}], "randomness": {"kind": "INTERNAL"}}
     body, path = await written(world, tombola), f"/admin/campaigns/{world.campaign_id}"
     before, witness, fresh = await seen(world, games), await new_witness(stack), await new_witness(stack)
     done = await tombola("campaigns", "archive", world.campaign_id, "plays.jsonl", "--yes")
@@ -319,9 +321,10 @@ async def test_archived_plays_are_accounted_for(world: World, tmp_path: Path) ->
         stack.admin("PUT", path, {"timezone": "Asia/Tokyo"}),
         stack.admin("POST", f"{path}/archive", {**body, "file_sha256": "0" * 64}),
         stack.admin("POST", "/admin/leaderboards", board),
+        stack.admin("POST", "/admin/draws", draw),
     )
     answers = [await one for one in asked]
-    assert [one.reason for one in answers] == ["PLAY_ARCHIVED"] * 3 + ["CAMPAIGN_ARCHIVED"] * 4
+    assert [one.reason for one in answers] == ["PLAY_ARCHIVED"] * 3 + ["CAMPAIGN_ARCHIVED"] * 5
     assert {one.envelope["data"]["file_sha256"] for one in answers} == {body["file_sha256"]} and answers[0].http == 404
     refused = await tombola("campaigns", "dossier", world.campaign_id, "plays.jsonl")
     assert refused.code == 1 and body["file_sha256"] in refused.err

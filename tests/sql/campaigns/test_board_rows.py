@@ -42,6 +42,8 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, score, wins, points, 
     done 3 bob 1 mug PENDING | done 1 gil 3 mug PENDING | done 2 gus 2 mug PENDING | done 4 ann 0 '' '' |
     old 1 bob 1 mug '' | owing 1 ann 1 mug PENDING;
 + turn_balances tenant_id=t campaign_id player_id balance: theirs ann 2 | camp bob 4 | camp ann 3;
++ draws tenant_id=t draw_id campaign_id=theirs name=D tickets prizes='[]' randomness='{}' salt=s:
+    d1 '{"ranking": "done"}' | d2 '{"ranking": "plays"}';
 UPDATE games SET status = 'active';
 """
 
@@ -130,6 +132,13 @@ async def test_board_with_history_is_not_removed(connection: asyncpg.Connection,
     )
     assert await first(connection, "remove", "hidden") == ["hidden"][:gone]
     assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 8 - gone
+
+
+async def test_open_draw_by_a_board_blocks_the_archive_of_its_plays(connection: asyncpg.Connection) -> None:
+    for status, blocking in (("open", [1]), ("closed", [])):
+        await connection.execute("UPDATE draws SET status = $1", status)
+        found = await connection.fetch(sql.load("archives")["obstacles"], "t", "camp", 0)
+        assert [row["count"] for row in found if row["what"] == "draws"] == blocking
 
 
 async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Connection) -> None:

@@ -61,6 +61,14 @@ WHERE g.tenant_id = $1 AND g.campaign_id = $2
 -- Locks the tenant, so that two archives do not take one number.
 SELECT FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
 
+-- name: lock_tenant_if_compared
+-- Locks the tenant like a catalogue change, if all plays of the file are compared. No row: they are not, or the archive is
+-- confirmed; steps that only compare or delete must not hinder catalogue changes.
+SELECT 1 FROM tenants AS t WHERE t.tenant_id = $1 AND EXISTS (
+    SELECT FROM play_archives AS a
+    WHERE a.tenant_id = $1 AND a.campaign_id = $2 AND a.entry_id = '' AND a.next_leaf > a.last_leaf)
+FOR NO KEY UPDATE OF t
+
 -- name: begin
 -- Begins to compare the file $3 with the log: $4 plays with digest $5 among leaves $6 to $7. Another file replaces one that
 -- is being compared. No row: the campaign has an archive, or this file is being compared. The last leaf is in the log, since

@@ -1,6 +1,7 @@
 """Every transaction that moves something of a furnished tenant, with the tables that it locks rows of."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.changes import Changes
+from runtime.errors import Fault
 from runtime.operations.budget_alerts import thresholds
+from runtime.operations.campaigns import archiving
 from runtime.operations.key_rotation import Rotation
 from runtime.operations.players import challenges, logins, merging, profiles
 from runtime.outgoing.providers import Delivered, Failed
@@ -258,6 +261,18 @@ async def delete_archived_plays(scene: Scene) -> Any:
         await connection.execute(ARCHIVES["delete"], *about, [scene.game_id], 0, 1_024, 1)
 
     return database.transaction(step)
+
+
+@transaction("tenants", "play_archives")
+async def confirm_archive(scene: Scene) -> Any:
+    about = (scene.tenant_id, scene.campaign_id)
+    await scene.stack.database.execute("INSERT INTO play_archives VALUES ($1, $2, 1, 'f', 1, '', 0, 0, 1, 1)", *about)
+    return _refused(archiving._step(scene.stack.engine, *about, []))
+
+
+async def _refused(step: Awaitable[Any]) -> None:  # The campaign is not over.
+    with suppress(Fault):
+        await step
 
 
 @transaction("login_guesses", "login_rates")

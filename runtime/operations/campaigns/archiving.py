@@ -161,6 +161,8 @@ async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[st
     """Compares or deletes the next plays, in one transaction."""
 
     async def step(connection: asyncpg.Connection) -> State:
+        # Before the archive's row: the lock order.
+        catalog = await connection.fetchval(_SQL["lock_tenant_if_compared"], tenant_id, campaign_id)
         row = await connection.fetchrow(_SQL["lock"], tenant_id, campaign_id)
         if row is None or row["finished_at"] is not None:
             return State.DONE
@@ -177,8 +179,9 @@ async def _step(engine: Engine, tenant_id: str, campaign_id: str, games: list[st
                     break
         elif (row["counted"], row["compared"]) != (row["plays"], row["digest"]):
             await connection.execute(_SQL["discard"], tenant_id, campaign_id)
-        else:
-            # Again: a leaderboard that was created meanwhile would be counted without its plays.
+        elif catalog is not None:  # Otherwise a concurrent request made the last comparison: the next step confirms.
+            # Again: a leaderboard that was created meanwhile would be counted without its plays. The lock of the
+            # catalogue makes a later one wait for the commit, and be refused.
             await _refuse_open(engine, connection, tenant_id, campaign_id)
             facts = {name: row[name] for name in ("plays", "file_sha256", "digest")}
             entry_id = await audit.record(connection, tenant_id, "campaign.archive", campaign_id, after=facts)

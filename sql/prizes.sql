@@ -122,23 +122,39 @@ WHERE g.tenant_id = $1 AND g.status <> 'draft' AND c.frozen
 ORDER BY g.game_id
 
 -- name: boards_that_name
--- Active leaderboards that award the prize.
-SELECT board_id, name
-FROM leaderboards
-WHERE tenant_id = $1 AND status = 'active'
-  AND prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text))
-ORDER BY board_id
+-- Leaderboards that award the prize: active ones, and those that still owe it to a rank.
+SELECT b.board_id, b.name
+FROM leaderboards AS b
+WHERE b.tenant_id = $1 AND (
+    (b.status = 'active' AND b.prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text)))
+    OR EXISTS (
+        SELECT FROM leaderboard_standings AS s
+        WHERE s.tenant_id = $1 AND s.board_id = b.board_id AND s.prize_id = $2 AND s.reason = 'PENDING'))
+ORDER BY b.board_id
+
+-- name: draws_that_name
+-- Draws that award the prize: unconfirmed ones, and those that still owe it to a rank.
+SELECT d.draw_id, d.name
+FROM draws AS d
+WHERE d.tenant_id = $1 AND (
+    (d.status IN ('open', 'closed', 'drawn') AND d.prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text)))
+    OR EXISTS (
+        SELECT FROM leaderboard_standings AS s
+        WHERE s.tenant_id = $1 AND s.board_id = d.draw_id AND s.prize_id = $2 AND s.reason = 'PENDING'))
+ORDER BY d.draw_id
 
 -- name: lock
 -- Locks the prize before its deletion, so that `remove` sees the codes of imports in progress.
 SELECT FROM prizes WHERE tenant_id = $1 AND prize_id = $2 FOR UPDATE
 
 -- name: has_history
--- True if the prize was ever won or could have been (points create no reward, but the play names the revision).
+-- True if the prize was ever won or could have been (points create no reward, but the play names the revision). A rank's
+-- standing names its prize before the award, so an award that has not committed yet is history too.
 SELECT EXISTS (SELECT FROM rewards WHERE tenant_id = $1 AND prize_id = $2)
     OR EXISTS (SELECT FROM stock WHERE tenant_id = $1 AND prize_id = $2 AND awarded > 0)
     OR EXISTS (SELECT FROM prize_players WHERE tenant_id = $1 AND prize_id = $2)
     OR EXISTS (SELECT FROM codes WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NOT NULL)
+    OR EXISTS (SELECT FROM leaderboard_standings WHERE tenant_id = $1 AND prize_id = $2)
     OR EXISTS (
         SELECT FROM game_revisions AS r
         WHERE r.tenant_id = $1 AND position($2 IN r.definition::text) > 0

@@ -208,8 +208,8 @@ async def alter(
 async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Deletes a prize that was never used, and archives one with history.
 
-    FAILED_PRECONDITION IN_USE while an active game, one of its rungs or an active leaderboard refers to it; FROZEN
-    while a game of a frozen campaign does.
+    FAILED_PRECONDITION IN_USE while an active game, one of its rungs, an active leaderboard or an unconfirmed draw
+    refers to it, or a rank is still owed it; FROZEN while a game of a frozen campaign refers to it.
     """
     tenant_id = tenant_of(request)
 
@@ -431,6 +431,8 @@ async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_i
         used_by += games.users_of_prize(row["game_id"], row["definition"], prize_id, name)
     for row in await connection.fetch(_SQL["boards_that_name"], tenant_id, prize_id):
         used_by.append({"type": "leaderboard", "id": row["board_id"], "name": row["name"]})
+    for row in await connection.fetch(_SQL["draws_that_name"], tenant_id, prize_id):
+        used_by.append({"type": "draw", "id": row["draw_id"], "name": row["name"]})
     if used_by:
         raise catalog.in_use("prize", name, used_by)
 

@@ -110,6 +110,9 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     board = {"campaign_id": campaign["id"], "name": "Best", "metric": "score", "mode": "best"}
     board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    draw = {"campaign_id": campaign["id"], "name": "Grand prize", "tickets": {"entries": True}}
+    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
     for verb, body in (("DELETE", None), ("PUT", {"status": "archived"})):
         refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)
         assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")
@@ -117,6 +120,7 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
             {"type": "game", "id": game["id"], "name": game["name"]},
             {"type": "milestone", "id": "five", "name": "Five leaves", "game_id": game["id"]},
             {"type": "leaderboard", "id": board_id, "name": "Best"},
+            {"type": "draw", "id": draw_id, "name": "Grand prize"},
         ]
         assert "milestone 'Five leaves'" in refused.envelope["message"]
     rung_alone = await make_prize(stack)
@@ -125,7 +129,7 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     assert [one["type"] for one in refused.envelope["data"]["used_by"]] == ["game", "milestone"]
     for paused in (game, other):
         await stack.admin("PUT", f"/admin/games/{paused['id']}", {"status": "paused"})
-    await stack.database.execute("DELETE FROM leaderboards")
+    await stack.database.execute("DELETE FROM leaderboards; DELETE FROM draws")
     assert (await stack.admin("DELETE", f"/admin/prizes/{prize_id}")).data == {"id": prize_id, "archived": False}
     assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).reason == "UNKNOWN_PRIZE"
     again = await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "active"})

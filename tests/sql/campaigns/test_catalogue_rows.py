@@ -41,7 +41,11 @@ INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
 + contacts tenant_id=t contact_id player_id type value: x1 ann email a | x2 bob phone a | x3 bob email b;
 + leaderboards tenant_id=t board_id campaign_id=camp game_id name=B metric=score mode=sum prizes status:
     b3 g1 '[{"prize_id": "mug"}]' active | b2 g2 '[{"prize_id": "cup"}]' active |
-    b1 g1 '[{"rank": 1, "prize_id": "mug"}]' active | b4 g1 '[{"prize_id": "mug"}]' archived;
+    b1 g1 '[{"rank": 1, "prize_id": "mug"}]' active | b4 g1 '[{"prize_id": "mug"}]' archived | b5 g1 '[]' finalized;
++ draws tenant_id=t draw_id campaign_id=camp name=D tickets='{}' prizes='[{"prize_id": "mug"}]' randomness='{}' salt=s
+    status: d3 drawn | d2 closed | d1 open | d4 cancelled | d5 confirmed;
++ leaderboard_standings tenant_id=t board_id rank=1 player_id=ann score=1 achieved_at=(now()) prize_id=mug reason:
+    d5 PENDING | b5 PENDING | d4 SUSPENDED | b4 '';
 """
 
 
@@ -102,6 +106,7 @@ HISTORY: Final[dict[str, tuple[str, str, str]]] = {
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id)"
         " VALUES ('t', '{}', 'n', 'k', 'n', 'n', 'r')",
     ),
+    "a rank's prize": ("prizes.has_history", "cup", "UPDATE leaderboard_standings SET prize_id = '{}'"),
     "a play of a revision": (
         *("prizes.has_history", "cup"),
         "UPDATE game_revisions SET definition = '\"{}\"' WHERE game_id = 'g2';" + PLAYED.format("g2"),
@@ -127,6 +132,12 @@ async def test_history_is_only_of_the_thing_itself(connection: asyncpg.Connectio
         async with undone(connection):
             await connection.execute(happens.format(other))
             assert await first(connection, name, thing) == [has]
+
+
+async def test_prize_is_in_use_by_boards_and_draws_that_will_award_it(connection: asyncpg.Connection) -> None:
+    for prize, users in (("mug", "b1 b3 b5 d1 d2 d3 d5"), ("cup", "b2")):
+        boards, draws = [await first(connection, f"prizes.{what}_that_name", prize) for what in ("boards", "draws")]
+        assert " ".join(boards + draws) == users
 
 
 async def test_prize_of_an_unplayed_revision_or_a_free_code_has_no_history(connection: asyncpg.Connection) -> None:

@@ -75,6 +75,18 @@ LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = p.campaign_id AND
 LEFT JOIN redemptions AS r ON r.tenant_id = $1 AND r.pack_id = $2 AND r.receipt_id = $3
 WHERE p.tenant_id = $1 AND p.pack_id = $2 AND p.signing ? 'secret';
 
+-- name: lock_pack
+-- Locks a pack against changes while a receipt of player $3 is paid, and returns what it gives, under the conditions of
+-- `take_code`. $1 tenant, $2 pack. No row: it accepts no receipts of the player now; `receipt` tells why.
+SELECT p.turns, p.currency, p.scope_key, p.amount
+FROM packs AS p
+JOIN campaigns AS c ON c.tenant_id = p.tenant_id AND c.campaign_id = p.campaign_id
+WHERE p.tenant_id = $1 AND p.pack_id = $2 AND p.signing ? 'secret'
+  AND p.status = 'active' AND (p.until IS NULL OR p.until > now())
+  AND c.status = 'active' AND (c.start_date IS NULL OR c.start_date <= now())
+  AND (c.end_date IS NULL OR c.end_date > now()) AND NOT is_suspended($1, $3)
+FOR SHARE OF p;
+
 -- name: waits
 -- The wrong codes of guessers $2 now, and the seconds until each may guess again. $3 how many leak per second, each.
 -- Missing row: none. $1 tenant.

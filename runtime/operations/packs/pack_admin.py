@@ -120,6 +120,8 @@ async def delete_pack(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 
     async def work(connection: asyncpg.Connection) -> m.DeleteReply:
         before = await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
+        # A receipt's payment holds the pack: `remove` must see its redemption.
+        await connection.execute(SQL["lock"], tenant_id, request.id)
         archived = await connection.fetchval(SQL["remove"], tenant_id, request.id) is None
         if archived:
             await connection.execute(SQL["archive"], tenant_id, request.id)

@@ -99,19 +99,25 @@ async def report_receipt(engine: Engine, request: m.ReportReceiptRequest) -> m.R
         redemption.check_entry(row)
         paid = Payment(ids.make("redemption"), request.id, row["campaign_id"], player_id, receipt_id=request.receipt_id)
         try:
-            made = await engine.database.transaction(partial(_pay, tenant_id=tenant_id, paid=paid, gives=row))
+            made = await engine.database.transaction(partial(_pay, tenant_id=tenant_id, paid=paid))
         except redemption.Merged as merged:
             player_id = merged.player_id
             continue
         except asyncpg.UniqueViolationError:
             continue  # The receipt was paid meanwhile.
+        if made is None:
+            continue  # The pack, its campaign or the player was changed meanwhile.
         redemption.announce(engine, tenant_id, row["merchant_id"], made)
         return redemption.answer_of(made)
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the receipt is being paid; try again", retry_after_seconds=1)
 
 
-async def _pay(connection: asyncpg.Connection, *, tenant_id: str, paid: Payment, gives: Any) -> Mapping[str, Any]:
+async def _pay(connection: asyncpg.Connection, *, tenant_id: str, paid: Payment) -> Mapping[str, Any] | None:
+    """Pays what the pack gives now. None: it accepts no receipts of the player."""
     await redemption.lock_player(connection, tenant_id, paid.player_id)
+    about = (tenant_id, paid.pack_id, paid.player_id)
+    if (gives := await connection.fetchrow(redemption.SQL["lock_pack"], *about)) is None:
+        return None
     return await redemption.pay(connection, tenant_id, paid, gives, WITHOUT_KEY)
 
 

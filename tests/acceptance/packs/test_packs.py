@@ -1,14 +1,14 @@
 """Packs: codes that players enter, each paid once, and the limits of guesses."""
 
 import asyncio
-from typing import Any
 
 import jwt
-import pytest
 
 from runtime.operations.packs import guesses
 from runtime.operations.packs.codes import canonical
+from runtime.operations.packs.redemption import SQL
 from tests.support.guests import log_in, new_guest, wallet_of
+from tests.support.locks import blocked
 from tests.support.packs import TICKETS, counts, make_pack, player_of, redeem, report
 from tests.support.resources import make_campaign
 from tests.support.stack import Stack, fields_of
@@ -54,9 +54,8 @@ async def test_unknown_code_is_refused_as_one_of_another_campaign(world: World) 
     await make_pack(other, "OTHER-0001")
     await make_pack(world, "PAUSED-0001", status="paused")
     found = [await redeem(world, code, "eve") for code in ("OTHER-0001", "NOBODYS-01", "PAUSED-0001")]
-    assert {(one.http, one.reason, one.envelope["message"]) for one in found} == {
-        (404, "UNKNOWN_CODE", "there is no such code in this campaign")
-    }
+    told = {(one.http, one.reason, one.envelope["message"]) for one in found}
+    assert told == {(404, "UNKNOWN_CODE", "there is no such code in this campaign")}
 
 
 async def test_ended_and_withdrawn_codes_are_refused(world: World) -> None:
@@ -172,29 +171,36 @@ async def test_generated_codes_are_redeemable_and_shown_once(world: World) -> No
     assert codes[0] not in str(log)
 
 
-async def test_receipt_is_paid_once_to_one_player(world: World) -> None:
-    pack_id = await make_pack(world, gives=TICKETS)
+async def test_receipt_is_paid_once_by_its_pack_as_it_is(world: World) -> None:
+    pack_id, database = await make_pack(world, gives=TICKETS), world.database
     assert (await report(world, pack_id, "whsec_" + "A" * 43 + "=")).code == "UNAUTHENTICATED"
-    rotated = (await world.stack.admin("POST", f"/admin/packs/{pack_id}/rotate-secret", {})).data
-    secret = rotated["secret"]
+    secret = (await world.stack.admin("POST", f"/admin/packs/{pack_id}/rotate-secret", {})).data["secret"]
     found = await asyncio.gather(*(report(world, pack_id, secret) for _ in range(10)))
     assert {one.code for one in found} == {"OK"} and len({one.data["redemption_id"] for one in found}) == 1
     assert (await report(world, pack_id, secret, player_id="bob")).reason == "IDEMPOTENCY_MISMATCH"
     assert await wallet_of(world.stack, player_of(world)) == {"ticket": 5}
     pack = (await world.stack.admin("GET", f"/admin/packs/{pack_id}")).data
     assert (pack["receipts"], pack["used"], pack["secret_set"], pack.get("secret", "")) == (1, 0, True, "")
+    about = (world.stack.tenant_id, pack_id, player_of(world))
+    async with database.connection() as rival:
+        async with rival.transaction():
+            await rival.execute("UPDATE packs SET amount = 1 WHERE pack_id = $1", pack_id)
+            paying = await blocked(database, report(world, pack_id, secret, "till-2"))
+        await paying
+        assert await wallet_of(world.stack, player_of(world)) == {"ticket": 6}
+        await rival.execute("UPDATE redemptions SET pack_id = '' WHERE pack_id = $1", pack_id)
+        async with rival.transaction():
+            assert await rival.fetchrow(SQL["lock_pack"], *about)
+            await rival.execute("UPDATE redemptions SET pack_id = $2 WHERE tenant_id = $1 AND pack_id = ''", *about[:2])
+            deleting = await blocked(database, world.stack.admin("DELETE", f"/admin/packs/{pack_id}"))
+    assert (await deleting).data["archived"] and await database.fetchrow(SQL["lock_pack"], *about) is None
 
 
-@pytest.mark.parametrize(
-    "gives", [{}, {"turns": 1, "currency": "ticket", "amount": 1}, {"currency": "ticket"}, {"turns": 1, "amount": 1}]
-)
-async def test_pack_gives_either_turns_or_a_currency(world: World, gives: dict[str, Any]) -> None:
-    body = {"campaign_id": world.campaign_id, "name": "Caps", "gives": gives}
-    assert (await world.stack.admin("POST", "/admin/packs", body)).code == "INVALID_ARGUMENT"
-
-
-async def test_pack_credits_only_a_wallet_of_its_campaign_or_tenant(world: World) -> None:
-    body = {"campaign_id": world.campaign_id, "name": "Caps"}
-    for scope, code in (("elsewhere", "INVALID_ARGUMENT"), (world.stack.tenant_id, "OK")):
-        gives = {"currency": "ticket", "amount": 1, "scope_key": scope}
-        assert (await world.stack.admin("POST", "/admin/packs", {**body, "gives": gives})).code == code
+async def test_pack_gives_turns_or_a_currency_of_its_campaign_or_tenant(world: World) -> None:
+    tickets = {"currency": "ticket", "amount": 1}
+    wrong = [{}, {"turns": 1, **tickets}, {"currency": "ticket"}, {"turns": 1, "amount": 1}]
+    wrong.append({**tickets, "scope_key": "elsewhere"})
+    for gives in (*wrong, {**tickets, "scope_key": world.stack.tenant_id}):
+        body = {"campaign_id": world.campaign_id, "name": "Caps", "gives": gives}
+        answer = await world.stack.admin("POST", "/admin/packs", body)
+        assert answer.code == ("INVALID_ARGUMENT" if gives in wrong else "OK"), gives

@@ -74,10 +74,11 @@ SELECT clock_timestamp();
 
 -- name: is_quiet
 -- Whether no transaction of the service from before $1 can still write. One without an id that is older than 2 s only
--- reads.
+-- reads, unless it waits for its first row lock.
 SELECT count(*) = 0 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'tombola'
-  AND xact_start < $1::timestamptz AND (backend_xid IS NOT NULL OR xact_start > now() - interval '2 seconds');
+  AND xact_start < $1::timestamptz AND (
+      backend_xid IS NOT NULL OR wait_event_type = 'Lock' OR xact_start > now() - interval '2 seconds');
 
 -- name: compare
 -- The number of a tenant's rows in each table, and the sum of their hashes. Without converting rows to text, which takes

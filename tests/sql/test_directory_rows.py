@@ -7,7 +7,10 @@ import pytest
 
 import sql
 from ops.servers.base import free_port
+from runtime.stores.database import Database
 from sql.hosts import Hosts, hosts_of
+from tests.support.locks import blocked
+from tests.support.waiting import until
 
 SQL = sql.load("directory")
 
@@ -55,6 +58,16 @@ async def test_switch_is_refused_close_to_the_end_of_the_pause(pool: asyncpg.Poo
     assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is not None
     now = dict(await pool.fetchrow(SQL["get"], "tenant_1"))
     assert now == {"database": "eu", "moving_to": "", "moved_from": "home"}
+
+
+async def test_source_is_not_quiet_while_a_first_lock_is_waited_for(empty: Database, pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as holder, holder.transaction():
+        await holder.execute("LOCK TABLE tenants")
+        waiting = await blocked(pool, empty.execute("SELECT FROM tenants FOR UPDATE"))
+        old = "SELECT bool_or(xact_start < now() - interval '2 s' AND wait_event_type = 'Lock') FROM pg_stat_activity"
+        await until(lambda: pool.fetchval(old))
+        assert not await pool.fetchval(sql.load("moving")["is_quiet"], await pool.fetchval("SELECT now()"))
+    await waiting
 
 
 async def test_move_that_was_given_up_is_not_switched(pool: asyncpg.Pool) -> None:

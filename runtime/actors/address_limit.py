@@ -30,11 +30,11 @@ class AddressLimit:
     async def take(self, tenant_id: str, kind: str, address: str) -> bool:
         """Counts a message. False: the limit is reached. kind: email or phone."""
         rate = self._rate(tenant_id, kind, address)
-        return await self._database.of(tenant_id).fetchval(_SQL["take_token"], *rate, ADDRESS_MOST) is not None
+        return await self._database.route(tenant_id).fetchval(_SQL["take_token"], *rate, ADDRESS_MOST) is not None
 
     async def give_back(self, tenant_id: str, kind: str, address: str) -> None:
         """Takes back the count of a message that was not sent: a retry counts once."""
-        await self._database.of(tenant_id).execute(_SQL["return_token"], *self._rate(tenant_id, kind, address))
+        await self._database.route(tenant_id).execute(_SQL["return_token"], *self._rate(tenant_id, kind, address))
 
     def _rate(self, tenant_id: str, kind: str, address: str) -> tuple[str, str, float]:
         # Hashed: the rows do not reveal addresses.

@@ -150,9 +150,9 @@ class DeliveryLog:
         for some in (plain, personal):
             try:
                 if some is personal and some:
-                    await self._database.of(tenant_id).transaction(partial(_write_personal, tenant_id, some))
+                    await self._database.route(tenant_id).transaction(partial(_write_personal, tenant_id, some))
                 elif some:
-                    await _write(self._database.of(tenant_id), tenant_id, some)
+                    await _write(self._database.route(tenant_id), tenant_id, some)
                 await self._prune(tenant_id, some)
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost += len(some)
@@ -163,7 +163,7 @@ class DeliveryLog:
             before = self._counted[tenant_id, integration_id]
             self._counted[tenant_id, integration_id] = before + count
             if before // PRUNE_EVERY != (before + count) // PRUNE_EVERY:
-                await self._database.of(tenant_id).execute(
+                await self._database.route(tenant_id).execute(
                     _SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT
                 )
 

@@ -191,7 +191,7 @@ class Dispatcher:
         if not wanted:
             return []
         event_ids = list({event.id for _, event in wanted})
-        delivered = await self._database.of(tenant_id).fetch(_SQL["delivered"], tenant_id, event_ids)
+        delivered = await self._database.route(tenant_id).fetch(_SQL["delivered"], tenant_id, event_ids)
         known = {(row["integration_id"], row["event_id"]) for row in delivered}
         # Wait for running deliveries too: until they are logged, nothing else records that they are due.
         return [
@@ -207,7 +207,7 @@ class Dispatcher:
             rows = {row["integration_id"]: row for row in await self._integrations(tenant_id, now)}
             rooms = {name: self._isolation(tenant_id, name).room(now) for name in rows}
             rooms = {name: room for name, room in rooms.items() if room}
-            due = await self._database.of(tenant_id).fetch(
+            due = await self._database.route(tenant_id).fetch(
                 _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
             )
             for one in due:
@@ -253,7 +253,7 @@ class Dispatcher:
             read_at, rows = self._cached.get(tenant_id, (-inf, []))
             if read_at < since:
                 now = time.monotonic()
-                rows = await self._database.of(tenant_id).fetch(_SQL["active"], tenant_id)
+                rows = await self._database.route(tenant_id).fetch(_SQL["active"], tenant_id)
                 self._cached[tenant_id] = (now, rows)
             return rows
 

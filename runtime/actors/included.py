@@ -24,7 +24,7 @@ async def included(database: Database, type: str, config: Mapping[str, Any], eve
     if not names or not player_id or not event.campaign_id:
         return {}
     about = (event.tenant_id, event.campaign_id, player_id, config.get("consent", ""))
-    row = await database.of(event.tenant_id).fetchrow(_SQL["included"], *about)
+    row = await database.route(event.tenant_id).fetchrow(_SQL["included"], *about)
     if row is None:
         return {}
     contact = {kind: row[kind] for kind in _CONTACTS if row[kind] is not None}

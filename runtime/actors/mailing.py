@@ -71,7 +71,7 @@ class Mailing:
         if event.emitted is True or (event.type == PrizeWon.TYPE and not data.get("reward_id")):
             return event, Ignored()
         try:
-            database = self._database.of(event.tenant_id)
+            database = self._database.route(event.tenant_id)
             facts = await database.fetchrow(_SQL["facts"], event.tenant_id, event.campaign_id, *about)
         except (Fault, asyncpg.PostgresError) as error:
             return event, Failed(f"the message's facts cannot be read: {type(error).__name__}")

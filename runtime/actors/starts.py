@@ -58,7 +58,7 @@ class Starts:
             return
         games, quarters = zip(*counted, strict=True)
         try:
-            database = self._database.of(tenant_id)
+            database = self._database.route(tenant_id)
             await database.execute(_COUNT, tenant_id, list(games), list(quarters), list(counted.values()))
         except (StoreUnavailable, asyncpg.PostgresError) as error:
             if not getattr(error, "sent", False):

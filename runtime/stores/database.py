@@ -140,8 +140,7 @@ class Database:
             "application_name": "tombola",
             "jit": "off",
             "plan_cache_mode": "force_generic_plan",
-            # A backend abandoned after a timeout would keep waiting for its lock, with the locks it has. Retries would
-            # queue behind it and use up the server's connections.
+            # An abandoned backend would keep waiting, with its locks, and retries would queue behind it.
             "client_connection_check_interval": f"{max(1, round(statement_seconds * 250))}ms",
         }
         self._quotas = TenantQuotas(size, quiet_seconds=2 * statement_seconds)
@@ -172,6 +171,10 @@ class Database:
 
     def of(self, tenant_id: str) -> Database:
         """The database of a tenant."""
+        return self
+
+    def route(self, tenant_id: str) -> Database:
+        """As `of`, for statements: refused if the tenant was moved while the statement waited for a connection."""
         return self
 
     def place(self, tenant_id: str, name: str) -> None:

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -89,13 +90,11 @@ class Databases(Database):
     def of(self, tenant_id: str) -> Database:
         return self._places.get(tenant_id, self.home)
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        here = self.here()
-        async with here.connection() as connection:
-            if self.here() is not here:  # A move does not wait for statements that wait for a connection.
-                raise TenantMoved
-            yield connection
+    def route(self, tenant_id: str) -> Database:
+        return _Route(self, tenant_id)
+
+    def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
+        return _checked(self.here)
 
     # -- the directory -----------------------------------------------------------------------
 
@@ -174,6 +173,27 @@ async def everywhere(
     if len(errors) == len(found):
         raise errors[0]
     return list(zip(database.parts, found, strict=True))
+
+
+@asynccontextmanager
+async def _checked(place: Callable[[], Database]) -> AsyncIterator[asyncpg.Connection]:
+    """Borrows a connection of the place. Raises TenantMoved if it is another one after the wait."""
+    here = place()
+    async with here.connection() as connection:
+        if place() is not here:  # A move does not wait for statements that wait for a connection.
+            raise TenantMoved
+        yield connection
+
+
+class _Route(Database):
+    """The database of a tenant, whichever it is at a statement."""
+
+    def __init__(self, databases: Databases, tenant_id: str) -> None:
+        super().__init__("", name="route", size=1, acquire_seconds=1, statement_seconds=1)
+        self._place = partial(databases.of, tenant_id)
+
+    def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
+        return _checked(self._place)
 
 
 class _Paused(Database):

@@ -111,7 +111,7 @@ class Outbox:
         # Unique per call: a worker that leases a task twice must not record an outcome for its first lease.
         owner = ids.make("lease")
         places = (list(rooms), list(rooms.values()))
-        rows = await self._database.of(tenant_id).fetch(
+        rows = await self._database.route(tenant_id).fetch(
             _SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner, *places
         )
         return [Leased(tenant_id, owner, row) for row in rows]
@@ -128,7 +128,7 @@ class Outbox:
             rows = await connection.fetch(_SQL["lease"], tenant_id, self._lease_seconds, found, owner, [], [])
             return [Leased(tenant_id, owner, row) for row in rows]
 
-        return await self._database.of(tenant_id).transaction(work)
+        return await self._database.route(tenant_id).transaction(work)
 
     async def tenants_with_due(self) -> list[str]:
         """Tenants with due tasks."""
@@ -140,7 +140,7 @@ class Outbox:
 
     async def take_code(self, task: Leased) -> Any:
         """Assigns a code of the prize's pool to the task's reward: key_id and ciphertext. None if the pool is empty."""
-        database = self._database.of(task.tenant_id)
+        database = self._database.route(task.tenant_id)
         return await database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
 
     # -- outcomes ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -22,6 +23,7 @@ from runtime.actors.statement import statement_of
 from runtime.errors import BALANCE_MAX, BalanceFull
 from runtime.stores.database import Database, at
 from runtime.stores.databases import Databases, TenantMoved
+from runtime.streams.outbox import Outbox
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, filled, outcomes, taking, whole
 from tests.support.statements import undone
 from tests.support.tables import Contents, contents
@@ -118,10 +120,11 @@ async def test_write_of_a_tenant_that_moves_before_it_is_sent_is_refused(databas
     async with databases.home.connection():
         commits = [asyncio.ensure_future(committer.commit(one, taking("prize_a", "ann"))) for one in ("other", TENANT)]
         writing = asyncio.ensure_future(at(TENANT, databases.execute("DELETE FROM stock WHERE tenant_id = $1", TENANT)))
-        await until(lambda: len(databases.home._slots._waiters or ()) == 2)
+        leasing = asyncio.ensure_future(Outbox(SimpleNamespace(database=databases)).lease_due(TENANT, 1, {}))  # type: ignore
+        await until(lambda: len(databases.home._slots._waiters or ()) == 3)
         databases.place(TENANT, "", paused=True)
-    other, *paused = await asyncio.gather(*commits, writing, return_exceptions=True)
-    assert other == {"prize_a": 19} and [type(one) for one in paused] == [TenantMoved] * 2
+    other, *paused = await asyncio.gather(*commits, writing, leasing, return_exceptions=True)
+    assert other == {"prize_a": 19} and [type(one) for one in paused] == [TenantMoved] * 3
     assert await database.fetch("SELECT remaining FROM stock WHERE prize_id = 'prize_a' ORDER BY 1") == [(10,), (19,)]
     await databases.close()
 

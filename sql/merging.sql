@@ -333,6 +333,11 @@ INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
 SELECT $1, prize_id, $3, awarded FROM moved ORDER BY prize_id
 ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded;
 
+-- name: lock_plays
+-- Locks the guest's plays in the order of sql/locks.py: an update would lock them by game. An archive of the campaign or
+-- an erasure locks them by id.
+SELECT FROM plays WHERE tenant_id = $1 AND player_id = $2 ORDER BY play_id FOR UPDATE;
+
 -- name: move_plays
 -- Moves the plays and returns their games. An idempotency key that the player has used too is cleared.
 WITH moved AS (

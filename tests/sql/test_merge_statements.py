@@ -7,6 +7,7 @@ from typing import Final
 import asyncpg
 import pytest
 
+from tests.support.bare_rows import scene
 from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows
@@ -78,6 +79,8 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
 
 
 HELD: Final = """
++ plays tenant_id=t play_id game_id=g player_id session_id seed='' client_seed='' payload='{}' outcome='{}' revision=1
+    score=0 wins=0 points=0: y2 gus s2 | y1 gus s1 | y3 ann s3;
 INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
     ('t', 'gus', 'c2', 1), ('t', 'gus', 'c1', 1), ('t', 'bob', 'c1', 1), ('t', 'ann', 'c2', 1);
 INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
@@ -97,6 +100,7 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
     ("name", "arguments", "table", "key", "in_order"),
     [
         ("lock_players", ("gus", "ann"), "players", "player_id", "ann gus"),
+        ("lock_plays", ("gus",), "plays", "play_id", "y1 y2"),
         ("lock_turns", ("gus", "ann"), "turn_balances", "player_id || '/' || campaign_id", "ann/c2 gus/c1 gus/c2"),
         (
             *("lock_balances", ("gus", "ann"), "balances", "player_id || '/' || scope_key || '/' || currency"),
@@ -116,7 +120,7 @@ async def test_merge_locks_rows_of_both_in_order(
     key: str,
     in_order: str,
 ) -> None:
-    await connection.execute(HELD)
+    await connection.execute(scene(HELD))
     names = in_order.split()
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with connection.transaction():
@@ -276,7 +280,7 @@ async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) 
 
 
 async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.Connection) -> None:
-    await connection.execute(HELD)
+    await connection.execute(scene(HELD))
     await connection.execute("UPDATE tasks SET status = 'delivered' WHERE task_id = 'k1'")
     assert await ask(connection, "merging.statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
     await ask(connection, "merging.revoke_surplus", ["r1", "r2"])
@@ -287,7 +291,7 @@ async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.
 
 
 async def test_rewards_move_with_their_deliveries_except_the_surplus(connection: asyncpg.Connection) -> None:
-    await connection.execute(HELD)
+    await connection.execute(scene(HELD))
     await connection.execute("UPDATE rewards SET player_id = 'bob' WHERE reward_id = 'r3'")
     await connection.execute("UPDATE tasks SET player_id = 'bob' WHERE reward_id = 'r3'")
     await ask(connection, "merging.move_rewards", "gus", "ann", ["r2"])

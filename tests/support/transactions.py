@@ -1,7 +1,6 @@
 """Every transaction that moves something of a furnished tenant, with the tables that it locks rows of."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.changes import Changes
-from runtime.errors import Fault
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import archiving
 from runtime.operations.key_rotation import Rotation
@@ -165,12 +163,11 @@ async def expire_rewards(scene: Scene) -> Any:
     return expiry.expire(scene.stack.engine)
 
 
-@transaction(
-    "players", "game_players", "turn_balances", "balances", "stock", "prize_players", "codes", "rewards", "tasks"
-)
+@transaction("players", "plays", "turn_balances", "balances", "stock", "prize_players", "codes", "rewards", "tasks")
 async def merge(scene: Scene) -> Any:
     guest, player = PLAYERS
-    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, scene.game_id)])
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, "z"), Played(guest, scene.game_id)])
+    await scene.stack.database.execute("UPDATE plays SET score = 1 WHERE game_id = 'z'")  # The older one lies last.
     await scene.set("claimed", "pending")
     await scene.stack.database.execute("UPDATE prizes SET max_per_user = 1 WHERE tenant_id = $1", scene.tenant_id)
     change = "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2"
@@ -264,15 +261,10 @@ async def delete_archived_plays(scene: Scene) -> Any:
 
 
 @transaction("tenants", "play_archives")
-async def confirm_archive(scene: Scene) -> Any:
+async def decide_archive(scene: Scene) -> Any:
     about = (scene.tenant_id, scene.campaign_id)
-    await scene.stack.database.execute("INSERT INTO play_archives VALUES ($1, $2, 1, 'f', 1, '', 0, 0, 1, 1)", *about)
-    return _refused(archiving._step(scene.stack.engine, *about, []))
-
-
-async def _refused(step: Awaitable[Any]) -> None:  # The campaign is not over.
-    with suppress(Fault):
-        await step
+    await scene.stack.database.execute("INSERT INTO play_archives VALUES ($1, $2, 1, 'f', 1, '', 0, 0, 1, 0)", *about)
+    return archiving._step(scene.stack.engine, *about, [])
 
 
 @transaction("login_guesses", "login_rates")

@@ -155,6 +155,7 @@ async def _end_guest(connection: asyncpg.Connection, engine: Engine, pair: _Pair
 
 
 async def _move_plays(connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus) -> None:
+    await connection.execute(_SQL["lock_plays"], pair.tenant_id, pair.guest_id)
     games = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *pair)]
     if by_play := surplus.by_play:
         wins, points = zip(*by_play.values(), strict=True)

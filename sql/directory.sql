@@ -2,7 +2,10 @@
 
 -- name: changes
 -- Places of tenants that changed after $1, and those of the $2 seconds before: a row is visible only after its commit.
-SELECT tenant_id, database, changed_at, coalesce(paused_until > now(), false) AS paused FROM tenant_databases
+-- paused: until the pause is ended. expired: it has lasted its time, and a process has to end it (`end_pause`).
+SELECT tenant_id, database, changed_at, paused_until IS NOT NULL AS paused,
+       coalesce(paused_until <= now(), false) AS expired
+FROM tenant_databases
 WHERE changed_at > $1::timestamptz - make_interval(secs => $2) ORDER BY changed_at;
 
 -- name: place
@@ -44,12 +47,16 @@ RETURNING tenant_id;
 UPDATE tenant_databases SET paused_until = now() + make_interval(secs => $2), changed_at = clock_timestamp()
 WHERE tenant_id = $1 AND moving_to <> '' RETURNING changed_at;
 
+-- name: end_pause
+-- Ends a pause that has lasted its time: the tenant stays in its database, and `switch` is refused. No row: switched.
+UPDATE tenant_databases SET paused_until = NULL, changed_at = clock_timestamp()
+WHERE tenant_id = $1 AND paused_until <= now();
+
 -- name: switch
--- Ends the pause in the new database. No row: less than $2 seconds of the pause are left, or the move was given up.
+-- Ends the pause in the new database. No row: the pause has ended, or the move was given up.
 UPDATE tenant_databases SET database = moving_to, moved_from = database, moving_to = '', paused_until = NULL,
     changed_at = clock_timestamp()
-WHERE tenant_id = $1 AND moving_to <> '' AND paused_until > clock_timestamp() + make_interval(secs => $2)
-RETURNING changed_at;
+WHERE tenant_id = $1 AND moving_to <> '' AND paused_until IS NOT NULL RETURNING changed_at;
 
 -- name: give_up
 -- Ends a move before its switch: the tenant stays where it is. No row: nothing to give up.

@@ -556,8 +556,9 @@ CREATE TABLE tenant_databases (
     tenant_id  text COLLATE "C" NOT NULL PRIMARY KEY,
     database   text        NOT NULL,
     changed_at timestamptz NOT NULL DEFAULT now(),
-    -- A move (runtime/stores/moving.py). moving_to: where its rows are being copied. paused_until: until then no process
-    -- sends a statement for the tenant. moved_from: where its old rows still are.
+    -- A move (runtime/stores/moving.py). moving_to: where its rows are being copied. paused_until: when the
+    -- pause expires; until it is NULL again, no process sends a statement for the tenant. moved_from: where its old rows
+    -- still are.
     moving_to    text        NOT NULL DEFAULT '',
     paused_until timestamptz,
     moved_from   text        NOT NULL DEFAULT ''

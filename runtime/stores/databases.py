@@ -111,7 +111,12 @@ class Databases(Database):
     async def follow(self) -> None:
         """Reads the changes of the directory."""
         since = self._since
-        for row in await self.home.fetch(_SQL["changes"], since, LOOK_BACK_SECONDS):
+        rows = await self.home.fetch(_SQL["changes"], since, LOOK_BACK_SECONDS)
+        if expired := [row["tenant_id"] for row in rows if row["expired"]]:
+            for tenant_id in expired:  # First: otherwise a late switch could follow a write to the old database.
+                await self.home.execute(_SQL["end_pause"], tenant_id)
+            rows = await self.home.fetch(_SQL["changes"], since, LOOK_BACK_SECONDS)
+        for row in rows:
             self.place(row["tenant_id"], row["database"], paused=row["paused"])
             self._since = max(self._since, row["changed_at"])
         if self.process_id and (self._since > since or not self._acknowledged):

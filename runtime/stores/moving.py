@@ -8,8 +8,8 @@ is switched. Then the old rows are removed.
 
 The row of the directory records the step, so that after an interruption the tenant is whole in the database that the
 directory names, and the next run gives up the copy and starts again (before the switch) or removes the old rows (after
-it). A pause ends by itself. The switch is refused too close to that end, so no process can resume in the old database
-after it.
+it). A pause that has lasted its time is ended by the next process that reads it, with a conditional update; so is the
+switch. Only one of the two succeeds, so no process resumes in the old database after the switch.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from sql.pooler import is_pooled
 from sql.tables import tenant_tables
 
 PAUSE_SECONDS: Final = 2.0
-"""The longest pause; a move that needs longer is given up."""
+"""The longest pause, also if the move is killed; a move that needs longer is given up."""
 
-MARGIN_SECONDS: Final = 1.0
-"""The switch commits this long before the pause would end by itself."""
+SWITCH_SECONDS: Final = PAUSE_SECONDS - FOLLOW_SECONDS
+"""How long the switch may take. The processes read the end of the pause up to FOLLOW_SECONDS later."""
 
 COPY_SECONDS: Final = 3600.0
 """How long copying may take."""
@@ -191,7 +191,7 @@ class Move:
         self._report("pausing")
         began = time.monotonic()
         try:
-            async with asyncio.timeout(PAUSE_SECONDS):
+            async with asyncio.timeout(SWITCH_SECONDS):
                 rows = await self._switch()
         except TimeoutError:
             behind = await self._home.fetch(_DIRECTORY["behind"], NO_TENANT, LIVE_SECONDS, self._paused_at)
@@ -203,8 +203,7 @@ class Move:
         return rows
 
     async def _switch(self) -> dict[str, tuple[int, str]]:
-        seconds = PAUSE_SECONDS + 2 * MARGIN_SECONDS
-        self._paused_at = await self._home.fetchval(_DIRECTORY["pause"], self._tenant_id, seconds)
+        self._paused_at = await self._home.fetchval(_DIRECTORY["pause"], self._tenant_id, SWITCH_SECONDS)
         await _until(self._home, _DIRECTORY["is_read"], NO_TENANT, LIVE_SECONDS, self._paused_at)
         # A statement that had its connection before the pause may begin a moment later.
         await asyncio.sleep(5 * POLL_SECONDS)
@@ -217,7 +216,7 @@ class Move:
         if differing := [name for name in old if old[name] != new[name]]:
             raise NotMoved(f"the copy differs in {', '.join(differing)}")
         await self._clear_cache()
-        if await self._home.fetchval(_DIRECTORY["switch"], self._tenant_id, MARGIN_SECONDS) is None:
+        if await self._home.fetchval(_DIRECTORY["switch"], self._tenant_id) is None:
             raise NotMoved("the pause is over; run it again")
         return new
 

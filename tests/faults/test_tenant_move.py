@@ -13,6 +13,7 @@ import pytest
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.operations.conservation.checks import audit
 from runtime.stores.database import at
+from runtime.stores.databases import FOLLOW_SECONDS
 from runtime.stores.moving import PAUSE_SECONDS, Move, NotMoved
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
@@ -163,10 +164,11 @@ async def test_interrupted_move_leaves_the_tenant_whole_in_one_database(
             patch.setattr(Move, "_give_up", nothing)
             with pytest.raises(InterruptedError):
                 await Move(settings, tenant_id, "eu", print).run()
-        await players.have_played(10)  # The pause has ended by itself.
-        query = "SELECT database FROM tenant_databases WHERE tenant_id = $1"
+        seconds = "coalesce(extract(epoch FROM paused_until - changed_at), 0)::float8 AS seconds"
+        query = f"SELECT database, {seconds} FROM tenant_databases WHERE tenant_id = $1"
         row = await stack.engine.database.parts[0].fetchrow(query, tenant_id)
-        assert row is not None and row["database"] == place
+        assert row is not None and row["database"] == place and row["seconds"] + FOLLOW_SECONDS <= PAUSE_SECONDS
+        await players.have_played(10)  # A process has ended the pause.
         await Move(settings, tenant_id, "eu", print).run()
         await players.have_played(10)
     finally:

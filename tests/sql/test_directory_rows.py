@@ -47,15 +47,15 @@ async def test_host_that_refuses_or_stays_silent_leaves_time_for_the_next(postgr
             writer.close()
 
 
-async def test_switch_is_refused_close_to_the_end_of_the_pause(pool: asyncpg.Pool) -> None:
+async def test_switch_is_refused_once_a_process_has_ended_the_pause(pool: asyncpg.Pool) -> None:
     assert await pool.fetchval(SQL["begin_move"], "tenant_1", "home", "eu") == "tenant_1"
-    assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is None, "it is not paused"
-    await pool.fetchval(SQL["pause"], "tenant_1", 0.9)
-    assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is None
-    await pool.fetchval(SQL["pause"], "tenant_1", 60.0)
-    [row] = await pool.fetch(SQL["changes"], await pool.fetchval("SELECT now() - interval '1 hour'"), 0.0)
-    assert (row["database"], row["paused"]) == ("home", True)
-    assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is not None
+    assert await pool.fetchval(SQL["switch"], "tenant_1") is None, "it is not paused"
+    for seconds, ended in ((0.0, "UPDATE 1"), (60.0, "UPDATE 0")):
+        await pool.fetchval(SQL["pause"], "tenant_1", seconds)
+        [row] = await pool.fetch(SQL["changes"], await pool.fetchval("SELECT now() - interval '1 hour'"), 0.0)
+        assert (row["database"], row["paused"], row["expired"]) == ("home", True, seconds == 0)
+        assert await pool.execute(SQL["end_pause"], "tenant_1") == ended
+        assert (await pool.fetchval(SQL["switch"], "tenant_1") is None) is (seconds == 0)
     now = dict(await pool.fetchrow(SQL["get"], "tenant_1"))
     assert now == {"database": "eu", "moving_to": "", "moved_from": "home"}
 
@@ -74,7 +74,7 @@ async def test_move_that_was_given_up_is_not_switched(pool: asyncpg.Pool) -> Non
     await pool.fetchval(SQL["begin_move"], "tenant_1", "home", "eu")
     await pool.fetchval(SQL["pause"], "tenant_1", 60.0)
     assert await pool.fetchval(SQL["give_up"], "tenant_1") == "tenant_1"
-    assert await pool.fetchval(SQL["switch"], "tenant_1", 1.0) is None
+    assert await pool.fetchval(SQL["switch"], "tenant_1") is None
     assert await pool.fetchval(SQL["pause"], "tenant_1", 60.0) is None
     assert await pool.fetchval(SQL["give_up"], "tenant_1") is None
 
@@ -83,7 +83,7 @@ async def test_move_does_not_begin_before_the_old_rows_are_removed(pool: asyncpg
     await pool.fetchval(SQL["begin_move"], "tenant_1", "home", "eu")
     assert await pool.fetchval(SQL["begin_move"], "tenant_1", "home", "us") is None, "it is being moved to eu"
     await pool.fetchval(SQL["pause"], "tenant_1", 60.0)
-    await pool.fetchval(SQL["switch"], "tenant_1", 1.0)
+    await pool.fetchval(SQL["switch"], "tenant_1")
     assert await pool.fetchval(SQL["begin_move"], "tenant_1", "home", "us") is None, "it lives in eu"
     assert await pool.fetchval(SQL["begin_move"], "tenant_1", "eu", "us") is None, "home has old rows"
     await pool.execute(SQL["finish"], "tenant_1")

@@ -39,6 +39,7 @@ from runtime.outgoing.providers import (
     LoggedOutcome,
     Skipped,
     Stubbed,
+    attempted,
 )
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import VaultError, integration_context, opened, vault_of
@@ -337,7 +338,7 @@ class Dispatcher:
             return Failed(f"the limit of the number cannot be read: {type(error).__name__}")
         outcome: LoggedOutcome
         try:
-            outcome = await provider(self._connector, request)
+            outcome = await attempted(provider, self._connector, request)
         except Exception as error:
             log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
             outcome = Failed(f"the provider failed: {type(error).__name__}")

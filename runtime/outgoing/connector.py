@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from runtime.outgoing.resolver import Resolver
+
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ATTEMPT_SECONDS: Final = 15.0
@@ -141,6 +143,8 @@ class Connector:
                     limit=CONNECTIONS,
                     limit_per_host=CONNECTIONS_PER_HOST,
                     socket_factory=self._socket,
+                    resolver=Resolver(),
+                    use_dns_cache=False,  # The resolver shares lookups, except those that wait for their tenant's turn.
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # `post` sets the only deadline

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from multidict import CIMultiDict
@@ -91,6 +91,8 @@ Outcome: TypeAlias = Delivered | Awaiting | Failed | Stubbed
 LoggedOutcome: TypeAlias = Outcome | Skipped | Ignored
 """Of the delivery of an event. Only messages are ignored."""
 
+Made = TypeVar("Made", bound=LoggedOutcome)
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRequest:
@@ -115,6 +117,17 @@ IntegrationProvider: TypeAlias = Callable[[Connector, DeliveryRequest], Awaitabl
 
 CHANNEL_PROVIDERS: Final[Registry[DeliveryProvider]] = Registry("channel provider")
 INTEGRATION_PROVIDERS: Final[Registry[IntegrationProvider]] = Registry("integration provider")
+
+
+async def attempted(
+    provider: Callable[[Connector, DeliveryRequest], Awaitable[Made]], connector: Connector, request: DeliveryRequest
+) -> Made:
+    """Runs a provider. Its lookups of names count for the request's tenant (runtime/outgoing/resolver.py)."""
+    before = trace.tenant.set(request.tenant_id)
+    try:
+        return await provider(connector, request)
+    finally:
+        trace.tenant.reset(before)
 
 
 async def post_signed(connector: Connector, request: DeliveryRequest) -> Answer:

@@ -31,7 +31,7 @@ from runtime.errors import Fault
 from runtime.groups import DELIVERIES
 from runtime.outgoing.bodies import delivery_body
 from runtime.outgoing.connector import Connector
-from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
+from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome, attempted
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.signing import callback_token
 from runtime.outgoing.vault import VaultError, opened, prize_context, vault_of
@@ -188,17 +188,10 @@ class Deliveries:
         now = int(self._engine.clock.now())
         token = callback_token(secrets[0], task.tenant_id, task.task_id) if secrets else ""
         body = delivery_body(task.tenant_id, task.row, self._callback_base, token)
-        return await provider(
-            self._connector,
-            DeliveryRequest(
-                id=task.task_id,
-                config=config,
-                secrets=secrets,
-                unix_seconds=now,
-                body=body,
-                tenant_id=task.tenant_id,
-            ),
+        request = DeliveryRequest(
+            id=task.task_id, config=config, secrets=secrets, unix_seconds=now, body=body, tenant_id=task.tenant_id
         )
+        return await attempted(provider, self._connector, request)
 
     async def _give_code(self, task: Leased) -> Outcome:
         """Delivers a code that its owner can read. CODE_UNAVAILABLE if no key decrypts it."""

@@ -1,6 +1,13 @@
 -- Voucher code pools: adding, listing, changing and withdrawing codes. commit.sql, claims.sql and rewards.sql assign
 -- them.
 
+-- name: lock_pool
+-- An advisory lock of a prize's pool until the transaction ends. With $3, no other import runs: this one looks for codes
+-- that another adds under an older key, which the unique index does not find. A statement before `add`, whose snapshot
+-- must be later than the lock. No row is locked, so wins and changes of the prize do not wait.
+SELECT CASE WHEN $3 THEN pg_advisory_xact_lock(key) ELSE pg_advisory_xact_lock_shared(key) END
+FROM hashtextextended('tombola codes ' || $1::text || ' ' || $2::text, 0) AS key
+
 -- name: add
 -- Adds codes to a prize's pool. $1 tenant, $2 prize; $3.. arrays with a position per code: id, key id, ciphertext,
 -- fingerprint. $7: fingerprints under older keys, and $8: the code id that each belongs to. One row per duplicate; a

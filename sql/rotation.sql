@@ -31,19 +31,28 @@ ORDER BY prize_id, code_id LIMIT $5
 
 -- name: reseal_codes
 -- Re-encrypts codes. $1 tenant, $2 the new key; $3.. arrays with a position per code: prize, code, old
--- ciphertext, new ciphertext, new fingerprint. Returns those that were unchanged. Locks them in key order, as a withdrawal
--- or a change of expiry does.
+-- ciphertext, new ciphertext, new fingerprint. Returns those that were unchanged, and whether each is a duplicate of
+-- another code of its pool: it then gets another fingerprint. Locks them in key order, as a withdrawal or a change
+-- of expiry does.
 WITH new_codes AS (
-    SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])
+    SELECT g.*, lag(code_id) OVER same IS NOT NULL OR EXISTS (
+        SELECT FROM codes AS c
+        WHERE c.tenant_id = $1 AND c.prize_id = g.prize_id AND c.code_hash = g.code_hash AND c.code_id <> g.code_id
+    ) AS duplicate
+    FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])
         AS g (prize_id, code_id, old, new, code_hash)
+    WINDOW same AS (PARTITION BY prize_id, code_hash ORDER BY code_id)
 ),
 locked AS MATERIALIZED (
     SELECT c.prize_id, c.code_id FROM codes AS c JOIN new_codes AS g USING (prize_id, code_id)
     WHERE c.tenant_id = $1 ORDER BY c.prize_id, c.code_id FOR UPDATE OF c
 )
-UPDATE codes AS c SET key_id = $2, ciphertext = g.new, code_hash = g.code_hash
+UPDATE codes AS c SET key_id = $2, ciphertext = g.new, code_hash = CASE
+    WHEN g.duplicate THEN substr(sha256(g.code_hash || convert_to(g.code_id, 'UTF8')), 1, 16) ELSE g.code_hash
+END
 FROM new_codes AS g JOIN locked USING (prize_id, code_id)
 WHERE c.tenant_id = $1 AND c.prize_id = g.prize_id AND c.code_id = g.code_id AND c.ciphertext = g.old
+RETURNING c.prize_id, c.code_id, g.duplicate
 
 -- name: prizes
 -- The next $3 prizes of a tenant with secrets or headers in their receiver's config, after prize $2 ('': from the first).

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -64,13 +64,15 @@ class ResealedCode(NamedTuple):
 class Rotated:
     """The counts of a rotation. unopened: no key in CODE_KEYS decrypts it; left unchanged.
 
-    conflicts: changed concurrently while it was re-encrypted, in the last pass.
+    conflicts: changed concurrently while it was re-encrypted, in the last pass. duplicates: the codes that are in their
+    pool twice, each as "tenant prize code".
     """
 
     codes: int = 0
     secrets: int = 0
     unopened: int = 0
     conflicts: int = 0
+    duplicates: list[str] = field(default_factory=list)
 
 
 async def rotate_all(
@@ -154,9 +156,11 @@ class Rotation:
             prize_id, code_id = rows[-1]["prize_id"], rows[-1]["code_id"]
             if resealed := [code for row in rows if (code := self._code(tenant_id, row)) is not None]:
                 columns = [list(column) for column in zip(*resealed, strict=True)]
-                count = await self._database.execute(_SQL["reseal_codes"], tenant_id, self._vault.first, *columns)
-                self.done.codes += count
-                self.done.conflicts += len(resealed) - count
+                done = await self._database.fetch(_SQL["reseal_codes"], tenant_id, self._vault.first, *columns)
+                self.done.codes += len(done)
+                self.done.conflicts += len(resealed) - len(done)
+                found = (f"{tenant_id} {row['prize_id']} {row['code_id']}" for row in done if row["duplicate"])
+                self.done.duplicates.extend(found)
             self._report(self.done)
 
     def _code(self, tenant_id: str, row: Any) -> ResealedCode | None:

@@ -51,6 +51,8 @@ def rotate(*, tenant: str = "") -> None:
             sys.exit(f"tombola keys rotate: {error}. Run it again to resume")
     key = settings.code_keys[0].id
     print(f"encrypted with key {key!r}: {done.codes} codes and {done.secrets} configs with secrets")
+    if done.duplicates:
+        print("in their pool twice (tenant, prize, code); withdraw those that are free:", *done.duplicates, sep="\n")
     if done.unopened:
         sys.exit(f"{done.unopened} use a key that is not in CODE_KEYS and are unchanged")
 

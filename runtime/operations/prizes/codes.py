@@ -71,6 +71,7 @@ async def _add_codes(
     older = [(older, code_id) for code_id, ((_, *olders), *_) in zip(by_id, made, strict=True) for older in olders]
 
     async def add(connection: asyncpg.Connection) -> list[str]:
+        await connection.execute(_SQL["lock_pool"], tenant_id, prize_id, len(engine.keyring.code) > 1)
         rows = await connection.fetch(
             _SQL["add"],
             tenant_id,

@@ -24,6 +24,7 @@ from runtime.outgoing.vault import integration_context, prize_context, quest_con
 from runtime.settings import Key, Settings
 from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
+from tests.support.locks import blocked
 from tests.support.rewards import Shelf, core, refusal
 from tests.support.stack import KEYS, settings_of
 from tests.support.statements import insert
@@ -90,8 +91,7 @@ async def test_rotation_leaves_everything_open_to_the_new_key_alone(old: Setting
         again = await rotate_all(new)
         assert (again.codes, again.secrets) == (0, 0), "what is there already is passed by"
     async with core(replace(old, code_keys=(NEW,))) as after:
-        request = m.ImportCodesRequest(scope=m.Scope(tenant_id=TENANT), id=pool, codes=["CODE-1", "CODE-9"])
-        reply = await import_codes(after.engine, request)
+        reply = await importing(after.engine, pool, "CODE-1", "CODE-9")
         assert (reply.added, reply.duplicates) == (1, 1), "a duplicate is found without the old key"
 
 
@@ -147,6 +147,29 @@ async def test_rotation_counts_and_keeps_what_no_key_opens(old: Settings, new: S
 
 def importing(engine: Engine, pool: str, *codes: str) -> Any:
     return import_codes(engine, m.ImportCodesRequest(scope=m.Scope(tenant_id=TENANT), id=pool, codes=[*codes]))
+
+
+async def test_import_finds_a_code_that_another_process_adds_under_an_older_key(old: Settings, new: Settings) -> None:
+    async with core(old) as before, core(new) as after:
+        database = before.engine.database
+        pool, _ = await fill(before.engine)
+        async with database.connection() as holder, holder.transaction():
+            await holder.execute("SELECT FROM code_pools FOR UPDATE")  # An import locks it last, and waits.
+            first = await blocked(database, importing(before.engine, pool, "CODE-9"))
+            second = asyncio.ensure_future(importing(after.engine, pool, "CODE-9"))
+            await until(lambda: database.fetchval("SELECT count(*) > 1 FROM pg_locks WHERE NOT granted"))
+        assert [(await one).added for one in (first, second)] == [1, 0]
+
+
+async def test_rotation_reports_a_code_that_is_in_its_pool_twice(old: Settings, new: Settings) -> None:
+    newest = Key("3", secrets.token_bytes(32))
+    async with core(old) as process, core(replace(old, code_keys=(NEW,))) as other:
+        pool, _ = await fill(process.engine)
+        assert (await importing(other.engine, pool, "CODE-1")).added == 1
+        for settings, codes in ((new, 3), (replace(new, code_keys=(newest, *new.code_keys)), 4)):
+            done = await rotate_all(settings)
+            assert (done.codes, len(done.duplicates)) == (codes, 1)
+            assert await keys_in_use(process.engine) == {settings.code_keys[0].id}
 
 
 async def test_rotation_refuses_later_writes_with_the_old_key(old: Settings, new: Settings) -> None:

@@ -93,13 +93,14 @@ def decode(message: type[T], body: bytes, closed: Names = NONE, rewrite: Rewrite
 def decode_resource(message: type[T], body: bytes, aliases: Mapping[str, str]) -> tuple[T, list[str]]:
     """Reads an unwrapped resource, as on the edges. Returns it with the names of the fields that the body has.
 
-    aliases: edge name -> field (`prize_id` -> `id`).
+    aliases: edge name -> field (`prize_id` -> `id`). Both may be given if they are equal.
     """
     value = parse(body)
     _refuse_duplicates(body, value)
     for alias, name in aliases.items():
-        if alias in value:
-            value.setdefault(name, value.pop(alias))
+        given = value.pop(alias, None)
+        if given is not None and value.setdefault(name, given) != given:
+            raise invalid(alias, f"must equal {name}")
     return read(message, value)[0], provided(value)
 
 

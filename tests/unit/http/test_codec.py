@@ -216,6 +216,8 @@ def test_update_sets_what_its_body_holds_except_null() -> None:
 
 def test_resource_of_an_edge_is_known_by_its_alias() -> None:
     made, names = codec.decode_resource(m.Prize, b'{"prize_id": "prize_1", "name": "Mug"}', {"prize_id": "id"})
+    with pytest.raises(Fault, match="must equal id"):
+        codec.decode_resource(m.Prize, b'{"prize_id": "prize_2", "id": "prize_1"}', {"prize_id": "id"})
     assert (made.id, made.name, names) == ("prize_1", "Mug", ["name"])
 
 

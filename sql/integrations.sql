@@ -2,8 +2,8 @@
 
 -- name: insert
 -- No row: campaign $4 ('': the whole scope) is unknown or not writable. $8 the staff's merchant ('': the tenant).
-INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config)
-SELECT $1::text, $2, $3, $4::text, $5, $6, $7
+INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config, status)
+SELECT $1::text, $2, $3, $4::text, $5, $6, $7, $9
 WHERE $4 = '' OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $4
   AND ($8 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $8, true) AS o)))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at

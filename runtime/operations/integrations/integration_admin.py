@@ -30,7 +30,7 @@ SETTABLE: Final = frozenset({"events", "config", "campaign_id", "status"})
 
 
 async def create_integration(engine: Engine, request: m.CreateIntegrationRequest) -> m.IntegrationReply:
-    """Creates an active integration. Its secrets are stored encrypted, and never returned.
+    """Creates an integration, active by default. Its secrets are stored encrypted, and never returned.
 
     A webhook or workflow without a secret gets one, shown only in this reply: `config.secret_once`. Use "" for none.
     """
@@ -61,6 +61,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
             list(dict.fromkeys(wanted.events)),
             sealed,
             scope.merchant_id,
+            token(wanted.status, "active"),
         )
         if row is None:
             raise await write_refusal(connection, request, wanted.campaign_id)

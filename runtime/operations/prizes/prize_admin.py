@@ -88,7 +88,7 @@ async def make(
     # A copy of the request as it came: a retry has this hash, and defaults are filled in below.
     pinned = m.CreatePrizeRequest.parse(bytes(request))
     prize = m.Prize(id=pinned_id(wanted.id), status=m.PrizeStatus.ACTIVE)
-    set_fields(prize, wanted, (), SETTABLE - {"status"})
+    set_fields(prize, wanted, (), SETTABLE)
     _fill_defaults(prize)
     checks = _checked(prize)
     prize_id = id_of_new("prize", wanted.id)

@@ -39,6 +39,7 @@ async def test_emit_counts_the_matching_integrations(stack: Any, receiver: Recei
     await register(stack, receiver, "custom_event")
     await register(stack, receiver, "custom_event", campaign_id=campaign["id"])
     await register(stack, receiver, "prize_won")
+    await register(stack, receiver, "custom_event", status="INTEGRATION_STATUS_PAUSED")
     await stack.admin("POST", "/admin/integrations", {"type": "INTEGRATION_TYPE_SMS", "events": ["custom_event"]})
     async with working(stack.engine, "integrations"):
         body = {"type": "custom_event", "campaign_id": campaign["id"], "data": {"n": 1}}

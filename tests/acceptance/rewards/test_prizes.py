@@ -30,6 +30,8 @@ async def test_prize_reads_back_with_its_defaults(stack: Any) -> None:
     assert made["status"] == "PRIZE_STATUS_ACTIVE"
     assert (await stack.admin("GET", f"/admin/prizes/{made['prize_id']}")).data == made
     assert (await stack.core("GET", f"/prizes/{made['prize_id']}")).data["prize"]["stock"]["total"] == 0
+    old = {"name": "Mug", "type": "goods", "status": "PRIZE_STATUS_ARCHIVED"}
+    assert (await stack.admin("POST", "/admin/prizes", old)).data["status"] == "PRIZE_STATUS_ARCHIVED"
 
 
 WRONG: tuple[tuple[dict[str, Any], str], ...] = (

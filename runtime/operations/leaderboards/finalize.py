@@ -90,14 +90,16 @@ def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[
         [one.display_name for one in scores],
         [one.score for one in scores],
         [one.achieved_us for one in scores],
-        [prize_of(i + 1, one, prizes) for i, one in enumerate(scores)],
+        [_prize_at(rank, prizes) for rank in range(1, len(scores) + 1)],
     )
 
 
 def prize_of(rank: int, score: Score, prizes: list[dict[str, Any]]) -> str:
-    """The prize of a rank; "" for none. A score of 0 or less wins nothing at any rank."""
-    if score.score <= 0:
-        return ""
+    """The prize that a rank's player gets; "" for none. A score of 0 or less wins nothing: NO_SCORE once finalized."""
+    return _prize_at(rank, prizes) if score.score > 0 else ""
+
+
+def _prize_at(rank: int, prizes: list[dict[str, Any]]) -> str:
     return next((one["prize_id"] for one in prizes if one["from_rank"] <= rank <= one["to_rank"]), "")
 
 

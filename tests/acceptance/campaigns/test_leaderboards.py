@@ -187,7 +187,7 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     assert found == [
         *((1, "p0", 100, gold, True, ""), (2, "p1", 99, silver, True, "")),
         *((3, "p2", 98, silver, False, "OUT_OF_STOCK"), (4, "p3", 97, points, True, "")),
-        *((5, "p4", 96, points, True, ""), (6, "p5", 0, "", False, "")),
+        *((5, "p4", 96, points, True, ""), (6, "p5", 0, "", False, "NO_SCORE")),
     ]
     assert await rewards_of(stack) == [("p0", gold), ("p1", silver)]
     wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]

@@ -6,6 +6,7 @@ the effects to the game's state and adds their rows to the batch's changes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from datetime import date
@@ -16,9 +17,11 @@ import msgspec
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewGrant, NewPlay, NewReward, NewTask, PlayCount
+from runtime.actors.engine import Engine
 from runtime.actors.game.sessions import Session
 from runtime.actors.game.state import POINTS, GameState, PlayerState, Price, PrizeTerms
 from runtime.events import PrizeWon
+from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import BY_STAFF
 
 
@@ -316,6 +319,8 @@ def _record_rewards(changes: Changes, prize: PrizeTerms, winner: Winner, rewards
             )
 
 
-def pending_tasks(changes: Changes) -> list[str]:
-    """The ids of the tasks that a worker must deliver; published to the stream after the commit."""
-    return [task.task_id for task in changes.tasks if task.status == "pending"]
+def publish_tasks(engine: Engine, tenant_id: str, changes: Changes) -> None:
+    """Publishes the tasks that a worker must deliver, and counts the outcomes of the others. After the commit."""
+    engine.publisher.tasks(tenant_id, [task.task_id for task in changes.tasks if task.status == "pending"])
+    for status, count in Counter(task.status for task in changes.tasks if task.status != "pending").items():
+        FULFILLMENT_TASKS.labels(status).inc(count)

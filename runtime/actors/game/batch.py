@@ -14,7 +14,6 @@ decided one by one, so that one bad play cannot fail the others. A changed catal
 from __future__ import annotations
 
 import asyncio
-import collections
 import random
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +27,7 @@ from runtime.actors.changes import Changes
 from runtime.actors.committer import CATALOG, OVERLAP
 from runtime.actors.engine import Actors
 from runtime.actors.game import decide
-from runtime.actors.game.awards import pending_tasks, record
+from runtime.actors.game.awards import publish_tasks, record
 from runtime.actors.game.cache import GameCache
 from runtime.actors.game.eligibility import player_of
 from runtime.actors.game.pending import READS, Answer, Decision, PendingRequest
@@ -38,7 +37,6 @@ from runtime.actors.game.state import GameState, StaleRead
 from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status, invalid
-from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import check_client_seed
 from runtime.stores.database import GUARDS, Guarded, StoreUnavailable
 
@@ -377,14 +375,9 @@ def _answer(cache: GameCache, batch: Batch) -> None:
     """Answers the players, then publishes events and tasks."""
     for decision in batch.decisions:
         decision.pending.work.answer(decision.reply)
-    publisher = cache.engine.publisher
     for decision in batch.decisions:
-        publisher.events(decision.events)
-    tasks = pending_tasks(batch.changes)
-    publisher.tasks(cache.tenant_id, tasks)
-    for status, count in collections.Counter(task.status for task in batch.changes.tasks).items():
-        if status != "pending":
-            FULFILLMENT_TASKS.labels(status).inc(count)
+        cache.engine.publisher.events(decision.events)
+    publish_tasks(cache.engine, cache.tenant_id, batch.changes)
 
 
 async def _resolve(cache: GameCache, batch: Batch, error: StoreUnavailable) -> None:

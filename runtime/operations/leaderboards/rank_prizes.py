@@ -16,7 +16,7 @@ import sql
 from runtime import events, ids
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, give_turns, pending_tasks, prize_won
+from runtime.actors.game.awards import Winner, award, give_turns, prize_won, publish_tasks
 from runtime.actors.game.snapshot import load_prizes
 from runtime.actors.game.state import POINTS, PrizeTerms
 from runtime.errors import BalanceFull, Fault, Status
@@ -107,7 +107,7 @@ class RankPrizes:
             emitted.append(await self._decide(changes, row["rank"], row["player_id"], prize))
         await self._engine.committer.commit(self._tenant_id, changes)
         self._engine.publisher.events(emitted)
-        self._engine.publisher.tasks(self._tenant_id, pending_tasks(changes))
+        publish_tasks(self._engine, self._tenant_id, changes)
         return len(rows)
 
     async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeTerms) -> events.Event:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations.campaigns import analytics
 from runtime.operations.leaderboards import auto_finalize
 from runtime.operations.samples import LATER
@@ -244,6 +245,7 @@ async def boards_with_a_winner(stack: Stack, count: int) -> list[str]:
 
 async def test_board_past_its_end_is_finalized(stack: Stack) -> None:
     over, open_ = await boards_with_a_winner(stack, 2)
+    delivered = FULFILLMENT_TASKS.labels("delivered")._value.get()
     await end(stack, "leaderboards", over, seconds_ago=0)
     await auto_finalize.finalize_all(stack.engine)
     assert (await get(stack, f"/leaderboards/{over}"))["status"] == "LEADERBOARD_STATUS_FINALIZED"
@@ -251,6 +253,7 @@ async def test_board_past_its_end_is_finalized(stack: Stack) -> None:
     row = await stack.database.fetchrow("SELECT * FROM leaderboard_standings WHERE board_id = $1", over)
     assert row is not None
     assert (row["player_id"], row["reason"], bool(row["reward_id"])) == ("player_a", "", True)
+    assert FULFILLMENT_TASKS.labels("delivered")._value.get() == delivered + 1
     entry = (await stack.admin("GET", "/admin/audit", subject_id=over)).data["items"][0]
     assert (entry["action"], entry["actor"]) == ("leaderboard.finalize", "tombola")
 

@@ -15,7 +15,7 @@ from runtime.actors.answers import ANSWERS_MAX, LONG_TEXT_MAX, read, unanswered
 from runtime.actors.changes import Changes, NewTask, StockTake
 from runtime.actors.claims import Claimer
 from runtime.actors.deliveries import failed_event
-from runtime.actors.game.awards import Effects, Winner, award, give_turns, pending_tasks, prize_won, record
+from runtime.actors.game.awards import Effects, Winner, award, give_turns, prize_won, publish_tasks, record
 from runtime.actors.game.state import PrizeTerms
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
@@ -65,10 +65,13 @@ def test_prize_won_names_the_rung_that_it_was_won_by(winner: str, crossed: str, 
     assert (event.milestone_id, event.player_id, event.rank) == (rung, "ann", 0)
 
 
-def test_pending_tasks_are_those_that_a_worker_must_do() -> None:
-    states = {"task_1": "pending", "task_2": "delivered", "task_3": "pending"}
+def test_pending_tasks_are_published_and_the_others_counted() -> None:
+    states = {"task_1": "pending", "task_2": "delivered", "task_3": "pending", "task_4": "awaiting"}
     tasks = [NewTask(name, "r", "mug", "camp", "ann", "webhook", state) for name, state in states.items()]
-    assert pending_tasks(Changes(tasks=tasks)) == ["task_1", "task_3"]
+    publisher, before = Publisher(), FULFILLMENT_TASKS.labels("awaiting")._value.get()
+    publish_tasks(cast(Any, SimpleNamespace(publisher=publisher)), "t", Changes(tasks=tasks))
+    assert publisher.published == ["task_1", "task_3"]
+    assert FULFILLMENT_TASKS.labels("awaiting")._value.get() == before + 1
 
 
 def claim(reward_id: str, player_id: str = "ann", answers: dict[str, Any] | None = None) -> Work[Any]:

@@ -1,22 +1,26 @@
 """Tenants whose rows somebody holds: whatever they ask, the others find connections."""
 
 import asyncio
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.support.stack import Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.scenario import Scenario
+from tests.support.stack import AS_SHIPPED, Answer, Stack, make_tenant, new_stack, settings_of
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
 Ask = Callable[[], Awaitable[Answer]]
 
 POOL = 4
+FLOOR_SECONDS = 0.05
+"""A p99 below is noise: growth counts from here."""
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +117,43 @@ async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], 
             await until(lambda stuck=stuck: served(stuck))  # type: ignore[misc]
 
 
-async def test_work_without_a_tenant_may_use_the_whole_pool(module_database_url: str, valkey_url: str) -> None:
-    settings = settings_of(module_database_url, valkey_url, database_pool_size=2)
-    async with new_stack(settings) as stack:
-        database = stack.database
-        async with database.connection() as first, database.connection() as second:
-            assert await asyncio.gather(first.fetchval("SELECT 1"), second.fetchval("SELECT 2")) == [1, 2]
+@pytest.mark.fault(
+    "A tenant's rows locked for 10 s",
+    small=4,
+    full=50,
+    unit="tenants, the rows of one locked",
+    figure="no answer of another fails, their p99 grows by 10 % at most",
+)
+async def test_locked_rows_slow_no_other_tenant(scenario: Scenario, module_database_url: str, valkey_url: str) -> None:
+    """Windows with and without the lock, by turns. In the suite the pool is small, and the locked tenant asks more."""
+    pool = {} if scenario.full else {"database_pool_size": POOL}
+    settings = settings_of(module_database_url, valkey_url, **AS_SHIPPED, **pool)
+    took = defaultdict[bool | None, list[float]](list)
+    over, locked = asyncio.Event(), None
+
+    async def plays(one: Tenant) -> None:
+        while not over.is_set():
+            began, then = time.monotonic(), locked
+            assert (await one.world.round(one.game_id)).http == 200
+            took[then] += [time.monotonic() - began] if then is locked else []
+            await asyncio.sleep(0.02 * scenario.size)  # sleeps: the pace of the players
+
+    async def keeps_asking(ask: Ask) -> None:
+        while not over.is_set():
+            await ask()
+
+    async with AsyncExitStack() as all_of_them:
+        stack = await all_of_them.enter_async_context(new_stack(settings))
+        made = [tenant(stack, f"{'other' if nth else 'locked'}_{nth}") for nth in range(scenario.size)]
+        first, *others = [await all_of_them.enter_async_context(one) for one in made]
+        asks = [keeps_asking(ask) for ask in first.asks * (1 if scenario.full else 4)]
+        running = [asyncio.ensure_future(one) for one in (*map(plays, others), *asks)]
+        for locked in (None, False, True, True, False) if scenario.full else (False, True):  # None: to warm up.
+            async with rows_held(stack, "locked%") if locked else nullcontext():
+                await asyncio.wait(running, timeout=10 if scenario.full else 2, return_when=asyncio.FIRST_EXCEPTION)
+        over.set()
+        await asyncio.gather(*running)
+    alone, beside = (sorted(took[one])[int(len(took[one]) * 0.99)] for one in (False, True))
+    scenario.figure("p99 of the others alone", alone, "s")
+    grown = beside / max(alone, FLOOR_SECONDS)
+    scenario.figure("growth of their p99", grown, most=1.1 if scenario.full else None)

@@ -21,6 +21,7 @@ async def tried(quotas: TenantQuotas, tenant_id: str) -> bool | None:
 async def test_tenant_never_holds_all_and_another_finds_what_is_left() -> None:
     quotas = TenantQuotas(8, quiet_seconds=60)
     assert [await tried(quotas, "a") for _ in range(7)] == [False] * 6 + [None]
+    assert [await tried(quotas, "") for _ in range(9)] == [False] * 9, "work without a tenant has no quota"
     assert quotas.waits("a")
     assert not quotas.waits("b")
     assert await tried(quotas, "b") is False

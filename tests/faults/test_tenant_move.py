@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -51,6 +52,7 @@ class Players:
         self.stack = stack
         self.plays = 0
         self.refused: list[str] = []
+        self.longest = 0.0  # Seconds for which a request was UNAVAILABLE, retries included.
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -80,10 +82,13 @@ class Players:
             self.plays += 1
 
     async def _ask(self, path: str, body: dict[str, Any], player: str, key: str) -> dict[str, Any]:
+        began = 0.0
         while True:
             answer = await self.stack.consumer("POST", path, body, player=player, headers={"Idempotency-Key": key})
             if answer.code != "UNAVAILABLE":
+                self.longest = max(self.longest, time.monotonic() - began if began else 0.0)
                 return dict(answer.data)
+            began = began or time.monotonic()
             self.refused.append(answer.reason)
             await asyncio.sleep(0.02)
 
@@ -126,7 +131,9 @@ async def test_tenant_moves_while_it_plays(scenario: Scenario, stack: Stack, ser
             pauses.append(move.pause_seconds)
             await players.have_played(50)
             assert set(players.refused) <= {"STORE_UNAVAILABLE"}
-        scenario.figure("longest pause", max(pauses), "s", most=PAUSE_SECONDS)
+        scenario.figure("longest pause of the mover", max(pauses), "s")
+        scenario.seconds("longest pause of a player", players.longest, PAUSE_SECONDS)
+        assert players.longest
     finally:
         await players.end()
     await is_whole(players, server, "home", "eu")
@@ -174,6 +181,31 @@ async def test_interrupted_move_leaves_the_tenant_whole_in_one_database(
     finally:
         await players.end()
     await is_whole(players, server, "eu", "home")
+
+
+STEPS = (b"copying", b"pausing", b"removing the old")
+
+
+@pytest.mark.fault(
+    "Tenant moved between databases", small=1, full=20, unit="movers killed (SIGKILL)", figure="whole in one database"
+)
+async def test_killed_mover_leaves_the_tenant_whole(scenario: Scenario, stack: Stack, server: Postgres) -> None:
+    players = Players(await make_tenant(stack, "tenant_killed"))
+    await players.begin(2)
+    try:
+        for nth in range(scenario.size):
+            target, step = ("eu", "home")[nth % 2], scenario.dice.choice(STEPS)
+            mover = await begin_command(stack, "tenants", "move", "tenant_killed", "--to", target)
+            assert mover.stdout is not None
+            while step not in (line := await mover.stdout.readline()):
+                assert line, "the move ended"
+            mover.kill()
+            await players.have_played(10)
+            await Move(stack.process.settings, "tenant_killed", target, print).run()
+            await players.have_played(10)
+    finally:
+        await players.end()
+    await is_whole(players, server, target, ("home", "eu")[nth % 2])
 
 
 async def test_rows_written_to_the_old_database_after_the_switch_are_kept(stack: Stack, server: Postgres) -> None:
@@ -235,21 +267,20 @@ async def test_move_is_given_up_if_the_copy_differs(stack: Stack, server: Postgr
     await is_whole(players, server, "home", "eu")
 
 
+async def begin_command(stack: Stack, *words: str) -> asyncio.subprocess.Process:
+    settings = stack.process.settings
+    environ = {**os.environ, "DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
+    environ |= {"DATABASES": " ".join(f"{name}={url}" for name, url in settings.databases), "PYTHONUNBUFFERED": "1"}
+    command = (sys.executable, "-m", "runtime", *words)
+    return await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=STDOUT)
+
+
 async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, server: Postgres) -> None:
     tenant_id = "tenant_by_command"
     await make_tenant(stack, tenant_id)
-    settings = stack.process.settings
-    environ = {
-        **os.environ,
-        "DATABASE_URL": settings.database_url,
-        "DATABASES": " ".join(f"{name}={url}" for name, url in settings.databases),
-        "REDIS_URL": settings.redis_url,
-    }
 
     async def said(*words: str) -> tuple[int | None, str]:
-        command = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "runtime", *words, env=environ, stdout=PIPE, stderr=STDOUT
-        )
+        command = await begin_command(stack, *words)
         output, _ = await command.communicate()
         return command.returncode, output.decode()
 

@@ -109,7 +109,7 @@ def form(*parts: tuple[str, bytes]) -> bytes:
     return b"".join(f"{start}{head}\r\n\r\n".encode() + value + b"\r\n" for head, value in parts) + b"--b--\r\n"
 
 
-@pytest.mark.fault("Hostile upload", size="14 forms", figure="refused by name")
+@pytest.mark.fault("Hostile upload", size="14 forms, 100 MB", figure="refused by name")
 async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) -> None:
     name, body = 'name="name"', picture(colour=50)
     made = (await upload(stack, form((FILE, body)), FORM)).data
@@ -132,7 +132,7 @@ async def test_form_uploads_one_file_and_a_refusal_names_its_part(stack: Stack) 
     for kind in ("multipart/form-data", "multipart/form-data; boundary="):
         assert fields_of(await upload(stack, form((FILE, body)), kind)) == ["content"]
     assert fields_of(await upload(stack, form((FILE, body), ('name="colour"', b"red")), FORM)) == ["colour"]
-    assert (await upload(stack, form((FILE, bytes(4_500_000))), FORM)).reason == "BODY_TOO_LARGE"
+    assert (await upload(stack, form((FILE, bytes(100_000_000))), FORM)).reason == "BODY_TOO_LARGE"
 
 
 @pytest.mark.fault("Hostile upload", size="3 polyglots", figure="served as pixels alone")

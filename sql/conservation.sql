@@ -93,12 +93,38 @@ SELECT play_id AS id FROM plays WHERE tenant_id = $1 AND play_id > $2 ORDER BY p
 SELECT task_id AS id FROM tasks WHERE tenant_id = $1 AND task_id > $2 ORDER BY task_id LIMIT $3
 
 -- name: walk_prize
--- The next $3 prizes after $2.
-SELECT prize_id AS id FROM prizes WHERE tenant_id = $1 AND prize_id > $2 ORDER BY prize_id LIMIT $3
+-- The next $3 prizes after $2: all ids with any row, known or not, as in `walk_player`.
+WITH RECURSIVE walked (id) AS (
+    SELECT $2::text COLLATE "C"
+    UNION ALL
+    SELECT least(
+        (SELECT n.prize_id FROM prizes AS n WHERE n.tenant_id = $1 AND n.prize_id > w.id ORDER BY n.prize_id LIMIT 1),
+        (SELECT n.prize_id FROM stock AS n WHERE n.tenant_id = $1 AND n.prize_id > w.id ORDER BY n.prize_id LIMIT 1),
+        (SELECT n.prize_id FROM code_pools AS n WHERE n.tenant_id = $1 AND n.prize_id > w.id ORDER BY n.prize_id LIMIT 1),
+        (SELECT n.prize_id FROM rewards AS n WHERE n.tenant_id = $1 AND n.prize_id > w.id ORDER BY n.prize_id LIMIT 1)
+    )::text COLLATE "C"
+    FROM walked AS w WHERE w.id IS NOT NULL
+)
+SELECT id FROM walked WHERE id > $2 LIMIT $3
 
 -- name: walk_board
 -- The next $3 boards after $2.
 SELECT board_id AS id FROM leaderboards WHERE tenant_id = $1 AND board_id > $2 ORDER BY board_id LIMIT $3
+
+-- name: walk_draw
+-- The next $3 draws after $2. Fewer after a million holders, because a check hashes all their tickets in one statement.
+SELECT o.id FROM (
+    SELECT d.draw_id AS id, sum(d.holder_count) OVER (ORDER BY d.draw_id) - d.holder_count AS before
+    FROM (SELECT draw_id, holder_count FROM draws WHERE tenant_id = $1 AND draw_id > $2 ORDER BY draw_id LIMIT $3) AS d
+) AS o
+WHERE o.before < 1000000 ORDER BY o.id
+
+-- name: walk_ticket
+-- The next $3 holders' tickets (draw and first ticket) after $2.
+SELECT draw_id || ' ' || first_ticket AS id FROM draw_tickets
+WHERE tenant_id = $1
+  AND (draw_id, first_ticket) > (split_part($2, ' ', 1), coalesce(nullif(split_part($2, ' ', 2), '')::bigint, -1))
+ORDER BY draw_id, first_ticket LIMIT $3
 
 -- name: walk_campaign
 -- The next $3 campaigns after $2.
@@ -542,21 +568,33 @@ WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason IN ('prize
 -- ---------------------------------------------------------------- a player's rewards
 
 -- name: player_due_task
--- A reward with a delivery due has a task. Judged by the prize's settings at the win or the claim.
+-- A reward with a delivery due has a task. Judged by the prize's mode at the win or the claim: the `before` of the first
+-- later change.
+WITH edits AS MATERIALIZED (
+    SELECT e.subject_id AS prize_id, e.created_at, e.before ->> 'redemption_mode' AS mode FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.action = 'prize.update'
+      AND e.subject_id = ANY(ARRAY(
+          SELECT DISTINCT o.prize_id FROM rewards AS o
+          WHERE o.tenant_id = $1 AND o.player_id = ANY($2::text[]) AND o.status IN ('won', 'claimed')))
+      AND (e.before ->> 'redemption_mode', e.before ->> 'channel') IS DISTINCT FROM (e.after ->> 'redemption_mode', e.after ->> 'channel')
+)
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a task' AS expected,
        'none, and ' || r.status AS found
-FROM rewards AS r
-JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
+FROM (
+    SELECT o.*, coalesce(o.claimed_at, o.won_at) AS at FROM rewards AS o
+    WHERE o.tenant_id = $1 AND o.player_id = ANY($2::text[]) AND o.type <> 'points'
+      AND o.status IN ('won', 'claimed', 'fulfilling', 'fulfilled', 'failed')
+) AS r
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
-WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL AND r.type <> 'points' AND (
+WHERE t.task_id IS NULL AND (
     r.status IN ('fulfilling', 'fulfilled', 'failed')
-    OR (r.status, p.redemption_mode) IN (('won', 'on_win'), ('claimed', 'on_claim'))
+    OR (r.status, coalesce((
+        SELECT e.mode FROM edits AS e WHERE e.prize_id = r.prize_id AND e.created_at > r.at ORDER BY e.created_at LIMIT 1
+    ), p.redemption_mode)) IN (('won', 'on_win'), ('claimed', 'on_claim'))
         AND NOT EXISTS (
-            SELECT FROM audit_entries AS e
-            WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
-              AND (e.before ->> 'redemption_mode', e.before ->> 'channel') IS DISTINCT FROM (e.after ->> 'redemption_mode', e.after ->> 'channel')
-              AND e.created_at >= coalesce(r.claimed_at, r.won_at) - interval '10 minutes'
-        )
+            SELECT FROM edits AS e
+            WHERE e.prize_id = r.prize_id AND e.created_at BETWEEN r.at - interval '10 minutes' AND r.at)
 )
 
 -- name: player_outcome
@@ -835,14 +873,18 @@ WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'merge' 
 -- ---------------------------------------------------------------- plays
 
 -- name: play_session
--- A play belongs to the session that it is named after.
--- A session's token begins with its nonce, which is also the play's id.
+-- A play belongs to the session that it is named after, and to the session's player, or the player that this guest became.
+-- A session's token begins with its nonce, which is also the play's id, and ends with the player.
 SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key,
-       'sess_' || substr(p.play_id, 6) AS expected, substr(p.session_id, 1, 31) AS found
+       'sess_' || substr(p.play_id, 6) || ' of ' || p.player_id AS expected,
+       substr(p.session_id, 1, 31) || ' of ' || session_player(p.session_id) AS found
 FROM plays AS p
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
-WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
-  AND (substr(p.session_id, 6, 26) <> substr(p.play_id, 6) OR p.session_id !~ '^sess_')
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND (
+    substr(p.session_id, 6, 26) <> substr(p.play_id, 6) OR p.session_id !~ '^sess_'
+    OR session_player(p.session_id) <> p.player_id AND p.player_id IS DISTINCT FROM (
+        SELECT o.merged_into FROM players AS o WHERE o.tenant_id = $1 AND o.player_id = session_player(p.session_id) COLLATE "C")
+)
 
 -- name: play_terms
 -- A play has the terms that its session was promised, of its own game.
@@ -1011,7 +1053,7 @@ FROM (
     ) AS a
     JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
     CROSS JOIN LATERAL (
-        SELECT p.revision, substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who, count(*) AS plays
+        SELECT p.revision, session_player(p.session_id) AS who, count(*) AS plays
         FROM plays AS p
         WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
         GROUP BY 1, 2
@@ -1046,7 +1088,7 @@ CROSS JOIN LATERAL (
     SELECT l.day, l.revision, l.who, l.cap, l.needs_turn, count(*) AS plays, array_agg(l.play_id::text) AS play_ids
     FROM (
         SELECT p.play_id, p.revision, t.at::date AS day,
-               substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who,
+               session_player(p.session_id) AS who,
                (r.definition -> 'rules' ->> 'max_plays_per_day')::bigint AS cap,
                coalesce((r.definition -> 'rules' ->> 'requires_turn')::boolean, false) AS needs_turn
         FROM plays AS p
@@ -1087,6 +1129,21 @@ WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[])
        OR t.prize_id <> r.prize_id OR t.player_id <> r.player_id)
 
 -- ---------------------------------------------------------------- prizes
+
+-- name: prize_known
+-- Stock, codes and rewards are of a prize that exists.
+SELECT a.prize_id AS id, '' AS row_id, '' AS scope_key, 'a prize' AS expected, 'none, but ' || h.held AS found
+FROM unnest($2::text[]) AS a (prize_id)
+CROSS JOIN LATERAL (
+    SELECT string_agg(n.held, ', ') AS held FROM (
+        SELECT 'stock' AS held FROM stock AS s WHERE s.tenant_id = $1 AND s.prize_id = a.prize_id
+        UNION ALL
+        SELECT 'codes' FROM code_pools AS k WHERE k.tenant_id = $1 AND k.prize_id = a.prize_id
+        UNION ALL
+        SELECT 'rewards' WHERE EXISTS (SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.prize_id = a.prize_id)
+    ) AS n
+) AS h
+WHERE h.held IS NOT NULL AND NOT EXISTS (SELECT FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = a.prize_id)
 
 -- name: prize_stock
 -- A prize's total is the sum of remaining and awarded. Every prize has a stock row.
@@ -1176,7 +1233,7 @@ WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AN
   )
 
 -- name: prize_codes
--- An assigned code belongs to an existing reward of the same prize.
+-- An assigned code belongs to an existing reward of the same prize, and is given once: to one reward, which has no other.
 SELECT c.prize_id AS id, c.code_id AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        'reward ' || c.reward_id || ' of ' || c.prize_id AS expected,
        coalesce('of ' || r.prize_id, 'no such reward') AS found
@@ -1185,6 +1242,13 @@ LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = c.prize_id
 LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = c.reward_id
 WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.reward_id IS NOT NULL
   AND (r.reward_id IS NULL OR r.prize_id <> c.prize_id)
+UNION ALL
+SELECT c.prize_id, min(c.code_id), coalesce(max(p.campaign_id), ''), 'given once', count(*) || ' times'
+FROM codes AS c
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = c.prize_id
+WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.reward_id IS NOT NULL
+GROUP BY GROUPING SETS ((c.prize_id, c.code_hash), (c.prize_id, c.reward_id))
+HAVING count(*) > 1
 
 -- name: prize_free_codes
 -- The counters of a code pool match its codes: free, assigned and withdrawn per expiry, and free in total.
@@ -1316,6 +1380,109 @@ LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = s.reward_id
 WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
   AND CASE WHEN s.prize_id = '' OR s.reason <> '' THEN s.reward_id <> ''
            ELSE r.prize_id IS DISTINCT FROM s.prize_id END
+
+-- ---------------------------------------------------------------- draws
+
+-- name: ticket_holder
+-- The holder of tickets in a draw is the pseudonym of their player.
+SELECT k.id, '' AS row_id, coalesce(d.campaign_id, '') AS scope_key, 'the player of ' || t.holder AS expected,
+       t.player_id || coalesce(' of ' || pseudonym(d.salt, t.player_id), ', no such draw') AS found
+FROM unnest($2::text[]) AS k (id)
+JOIN draw_tickets AS t ON t.tenant_id = $1 AND t.draw_id = split_part(k.id, ' ', 1)
+    AND t.first_ticket = split_part(k.id, ' ', 2)::bigint
+LEFT JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = t.draw_id
+WHERE pseudonym(d.salt, t.player_id) IS DISTINCT FROM t.holder
+
+-- name: draw_hashes
+-- The terms and tickets of a closed draw, and its result, have the hashes that the audit log has of them. The tickets of
+-- more than a million holders are not hashed: `tombola draws verify` does.
+SELECT d.draw_id AS id, h.name AS row_id, d.campaign_id AS scope_key, coalesce(h.audited, 'an audit entry') AS expected,
+       coalesce(nullif(h.hashed, h.audited), h.stored) AS found
+FROM draws AS d
+CROSS JOIN LATERAL (
+    SELECT 'tickets_root' AS name, e.after ->> 'tickets_root' AS audited, d.tickets_root AS stored,
+           CASE WHEN (e.after ->> 'holder_count')::bigint > 1000000 THEN d.tickets_root ELSE draw_root(d) END AS hashed
+    FROM (SELECT) AS o
+    LEFT JOIN audit_entries AS e ON e.tenant_id = $1 AND e.subject_type = 'draw' AND e.subject_id = d.draw_id
+        AND e.action = 'draw.close'
+    WHERE d.closed_at IS NOT NULL
+    UNION ALL
+    SELECT 'result_hash', e.after ->> 'result_hash', d.result_hash, hex_sha256(coalesce((
+        SELECT string_agg(concat(r.rank, ' ', r.entry ->> 'ticket', ' ', r.entry ->> 'holder', E'\n'), '' ORDER BY r.rank)
+        FROM jsonb_array_elements(d.result) WITH ORDINALITY AS r (entry, rank)), ''))
+    FROM (SELECT) AS o
+    LEFT JOIN audit_entries AS e ON e.tenant_id = $1 AND e.subject_type = 'draw' AND e.subject_id = d.draw_id
+        AND e.action = 'draw.draw'
+    WHERE d.drawn_at IS NOT NULL
+) AS h
+WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[]) AND (h.hashed, h.stored) IS DISTINCT FROM (h.audited, h.audited)
+
+-- name: draw_ranks
+-- A rank of a draw is of the player who holds the drawn ticket, with the prize of the terms, or that of a replaced rank. The
+-- audit log has an entry for every replacement. A rank may be with a guest or with the player it was merged into.
+WITH replaced AS MATERIALIZED (
+    SELECT e.subject_id AS draw_id, (e.after ->> 'rank')::bigint AS rank, (e.after ->> 'alternate')::bigint AS alternate
+    FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'draw' AND e.subject_id = ANY($2::text[]) AND e.action = 'draw.replace'
+),
+drawn AS (
+    SELECT d.draw_id, o.rank, t.player_id, t.tickets, coalesce(p.prize_id, '') AS prize_id
+    FROM draws AS d
+    CROSS JOIN LATERAL jsonb_array_elements(d.result) WITH ORDINALITY AS o (entry, rank)
+    LEFT JOIN LATERAL (
+        SELECT k.* FROM draw_tickets AS k
+        WHERE k.tenant_id = $1 AND k.draw_id = d.draw_id AND k.first_ticket <= (o.entry ->> 'ticket')::bigint
+        ORDER BY k.first_ticket DESC LIMIT 1
+    ) AS t ON t.holder = o.entry ->> 'holder'
+    LEFT JOIN LATERAL (
+        SELECT c.prize ->> 'prize_id' AS prize_id, (c.prize ->> 'count')::bigint AS count,
+               sum((c.prize ->> 'count')::bigint) OVER (ORDER BY c.n) AS upto
+        FROM jsonb_array_elements(d.prizes) WITH ORDINALITY AS c (prize, n)
+    ) AS p ON o.rank > p.upto - p.count AND o.rank <= p.upto
+    WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[])
+),
+ranks AS MATERIALIZED (
+    SELECT o.draw_id, o.rank, o.player_id, o.tickets, coalesce(nullif(o.prize_id, ''), f.prize_id, '') AS prize_id,
+           EXISTS (SELECT FROM replaced AS x WHERE x.draw_id = o.draw_id AND x.rank = o.rank) AS replaced
+    FROM drawn AS o
+    LEFT JOIN replaced AS c ON c.draw_id = o.draw_id AND c.alternate = o.rank
+    LEFT JOIN leaderboard_standings AS f ON f.tenant_id = $1 AND f.board_id = o.draw_id AND f.rank = c.rank
+),
+standings AS (
+    SELECT s.board_id AS draw_id, s.rank, s.player_id, s.score AS tickets, s.prize_id, s.reason = 'REPLACED' AS replaced
+    FROM draws AS d JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = d.draw_id
+    WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[])
+)
+SELECT coalesce(r.draw_id, s.draw_id) AS id, coalesce(r.rank, s.rank)::text AS row_id, d.campaign_id AS scope_key,
+       coalesce(nullif(concat_ws(' ', r.player_id, r.tickets, nullif(r.prize_id, ''),
+                                 CASE WHEN r.replaced THEN 'replaced' END), ''), 'no rank') AS expected,
+       coalesce(nullif(concat_ws(' ', s.player_id, s.tickets, nullif(s.prize_id, ''),
+                                 CASE WHEN s.replaced THEN 'replaced' END), ''), 'no rank') AS found
+FROM ranks AS r
+FULL JOIN standings AS s ON s.draw_id = r.draw_id AND s.rank = r.rank
+LEFT JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = coalesce(r.draw_id, s.draw_id)
+LEFT JOIN players AS g ON g.tenant_id = $1 AND g.player_id = r.player_id
+WHERE (r.tickets, r.prize_id, r.replaced) IS DISTINCT FROM (s.tickets, s.prize_id, s.replaced)
+   OR s.player_id NOT IN (r.player_id, coalesce(g.merged_into, r.player_id))
+
+-- name: draw_awards
+-- A rank of a confirmed draw whose prize is awarded has the reward of its player, and no other rank has one. A replaced rank
+-- may have a revoked one. Rank and reward may be one with the guest and the other with the player it was merged into.
+SELECT d.draw_id AS id, s.rank::text AS row_id, d.campaign_id AS scope_key,
+       CASE WHEN s.reason = '' AND d.confirmed_at IS NOT NULL THEN concat('a reward of ', s.prize_id, ' for ', s.player_id)
+            ELSE 'no reward' END AS expected,
+       CASE WHEN s.reward_id = '' THEN 'none'
+            ELSE coalesce('one of ' || r.prize_id || ' for ' || r.player_id, 'no such reward') END AS found
+FROM draws AS d
+JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = d.draw_id
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = s.reward_id
+WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[]) AND CASE
+    WHEN s.reason = '' THEN d.confirmed_at IS NULL OR r.prize_id IS DISTINCT FROM s.prize_id
+        OR r.player_id <> s.player_id AND NOT EXISTS (
+            SELECT FROM players AS g
+            WHERE g.tenant_id = $1 AND g.player_id IN (r.player_id, s.player_id)
+              AND g.merged_into IN (r.player_id, s.player_id))
+    ELSE s.reward_id <> '' AND (s.reason <> 'REPLACED' OR r.status IS DISTINCT FROM 'revoked') END
 
 -- ---------------------------------------------------------------- campaigns' counts
 

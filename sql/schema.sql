@@ -276,6 +276,11 @@ CREATE TABLE promised_releases (
 CREATE FUNCTION promised_by(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN length(split_part(session_id, '.', 3)) >= 32 THEN left(split_part(session_id, '.', 3), 32) END;
 
+-- The player that a session names: what follows its third dot.
+CREATE FUNCTION session_player(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN substr(session_id, 4 + length(split_part(session_id, '.', 1)) + length(split_part(session_id, '.', 2))
+                              + length(split_part(session_id, '.', 3)));
+
 -- low_stock_at: alert threshold for the remaining stock; 0: no alert.
 CREATE TABLE prizes (
     tenant_id          text COLLATE "C" NOT NULL,
@@ -2222,6 +2227,49 @@ BEGIN
         level := level + 8;
     END LOOP;
     RETURN root;
+END $$;
+
+-- JSON with sorted names and without spaces.
+CREATE FUNCTION sorted_json(value jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE jsonb_typeof(value)
+        WHEN 'object' THEN (
+            SELECT concat('{', string_agg(concat(to_json(f.name), ':', sorted_json(f.item)), ',' ORDER BY f.name COLLATE "C"), '}')
+            FROM jsonb_each(value) AS f (name, item))
+        WHEN 'array' THEN (
+            SELECT concat('[', string_agg(sorted_json(f.item), ',' ORDER BY f.n), ']')
+            FROM jsonb_array_elements(value) WITH ORDINALITY AS f (item, n))
+        ELSE value::text END;
+END $$;
+
+-- The root over a draw's terms and tickets (runtime/rules/raffle/selection.py), in hex. In tiles of 1,024 leaves, so that
+-- memory does not grow with the holders.
+CREATE FUNCTION draw_root(d draws) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    hashes bytea[] := ARRAY[log_leaf_hash(sorted_json(jsonb_build_object(
+        'id', d.draw_id, 'campaign_id', d.campaign_id, 'name', d.name, 'tickets', d.tickets, 'prizes', d.prizes,
+        'alternates', d.alternates, 'randomness', (
+            SELECT coalesce(jsonb_object_agg(f.name, f.item), '{}') FROM jsonb_each(d.randomness) AS f (name, item)
+            WHERE f.name NOT IN ('value', 'key_id') AND f.item NOT IN ('""', '0', 'null', 'false')))))];
+    more   bytea[];
+    tiles  bytea[] := '{}';
+    after  bigint := -1;
+BEGIN
+    WHILE after IS NOT NULL LOOP
+        SELECT array_agg(log_leaf_hash(concat(t.holder, ' ', t.tickets)) ORDER BY t.first_ticket), max(t.first_ticket)
+        INTO more, after
+        FROM (
+            SELECT k.first_ticket, k.tickets, k.holder FROM draw_tickets AS k
+            WHERE k.tenant_id = d.tenant_id AND k.draw_id = d.draw_id AND k.first_ticket > after
+            ORDER BY k.first_ticket LIMIT 1024 - cardinality(hashes)
+        ) AS t;
+        hashes := hashes || more;
+        IF hashes <> '{}' THEN
+            tiles := tiles || log_root(hashes);
+            hashes := '{}';
+        END IF;
+    END LOOP;
+    RETURN encode(log_root(tiles), 'hex');
 END $$;
 
 -- ---------------------------------------------------------------- one commit's changes

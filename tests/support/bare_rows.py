@@ -81,8 +81,13 @@ Case = tuple[str, str, str]
 
 
 async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str, Case], *columns: int) -> None:
-    """Each statement of the file, asked about the keys of its own rows, names what it should: those columns."""
-    expected = {name: sorted(it.strip() for it in found.strip().splitlines()) for name, (_, _, found) in cases.items()}
+    """Each statement of the file, asked about the keys of its own rows, names what it should: those columns.
+
+    A line of the expected has a row, or several with "; " between them.
+    """
+    expected = {
+        name: sorted(filter(None, re.split(r"; |\n *", found.strip()))) for name, (_, _, found) in cases.items()
+    }
     shown = {}
     for name, (rows, keys, _) in cases.items():
         async with undone(connection):

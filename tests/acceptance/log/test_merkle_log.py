@@ -163,6 +163,30 @@ async def test_changed_or_removed_row_is_named(world: World) -> None:
         before = named
 
 
+DRAW_CHANGES: Final = {
+    "draw_ranks": "UPDATE leaderboard_standings SET player_id = 'eve' WHERE tenant_id = $1 AND rank = 1",
+    "ticket_holder": "UPDATE draw_tickets SET player_id = 'eve' WHERE tenant_id = $1",
+    "draw_hashes": "UPDATE draws SET result = '[]' WHERE tenant_id = $1",
+    "leaf_row": "UPDATE draws SET randomness = '{}' WHERE tenant_id = $1",
+}
+
+
+async def test_changed_draw_is_named(world: World) -> None:
+    stack, named = world.stack, set[str]()
+    body: dict[str, Any] = {"campaign_id": world.campaign_id, "name": "D", "tickets": {"currency": "coin"}}
+    body |= {"prizes": [{"prize_id": await world.prize(), "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = (await stack.admin("POST", "/admin/draws", body)).data["id"]
+    for step in ("close", "draw"):
+        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    await append(stack)
+    assert await broken(stack.database, stack.tenant_id) == {}
+    for check, change in DRAW_CHANGES.items():
+        await tamper(stack, change)
+        found = await broken_of(stack.database, stack.tenant_id, await everything(stack.database, stack.tenant_id))
+        assert check in found and draw_id in str(found[check]) and check not in named
+        named |= found.keys()
+
+
 async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = world.stack
     with monkeypatch.context() as patch:  # The only mark is of an hour ago.

@@ -22,7 +22,7 @@ async def walked(connection: asyncpg.Connection, kind: str, after: str, most: in
 
 
 async def test_walk_returns_all_keys_in_order(connection: asyncpg.Connection) -> None:
-    tables = {"play": "plays", "task": "tasks", "prize": "prizes", "board": "leaderboards", "campaign": "campaigns"}
+    tables = {"play": "plays", "task": "tasks", "board": "leaderboards", "draw": "draws", "campaign": "campaigns"}
     for kind, table in tables.items():
         reward = ", reward_id" if kind == "task" else ""
         for key in "cadb":
@@ -33,7 +33,13 @@ async def test_walk_returns_all_keys_in_order(connection: asyncpg.Connection) ->
     await connection.execute("""INSERT INTO game_players (game_id, player_id) VALUES
         ('g2', 'ann'), ('g1', 'cas'), ('g1', 'ann'), ('g1', 'bob');
         INSERT INTO campaign_days (campaign_id, day) VALUES ('c2', '2026-03-01'), ('c1', '2026-03-03'),
-            ('c1', '2026-03-01'), ('c1', '2026-03-02')""")
+            ('c1', '2026-03-01'), ('c1', '2026-03-02');
+        INSERT INTO draw_tickets (draw_id, first_ticket) VALUES ('d2', 0), ('d1', 10), ('d1', 9);
+        INSERT INTO stock (prize_id) VALUES ('s'); INSERT INTO code_pools (prize_id) VALUES ('c');
+        INSERT INTO prizes (prize_id) VALUES ('s'), ('p'); INSERT INTO rewards (prize_id) VALUES ('r')""")
+    assert await walked(connection, "ticket", "", 9) == ["d1 9", "d1 10", "d2 0"]
+    assert await walked(connection, "ticket", "d1 9", 1) == ["d1 10"]
+    assert [await walked(connection, "prize", *of) for of in (("", 9), ("c", 2))] == [["c", "p", "r", "s"], ["p", "r"]]
     assert await walked(connection, "counter", "g1 ann", 2) == ["g1 bob", "g1 cas"]
     assert await walked(connection, "counter", "", 9) == ["g1 ann", "g1 bob", "g1 cas", "g2 ann"]
     assert await walked(connection, "day", "c1 2026-03-01", 2) == ["c1 2026-03-02", "c1 2026-03-03"]

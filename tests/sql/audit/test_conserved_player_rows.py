@@ -27,10 +27,7 @@ TURNS: Final = {"balances": "turn_balances", "entries": "turn_entries", "wallet"
 WALLETS: Final[dict[str, Case]] = {
     "player_ledger_sum": (
         LEDGERS.format(**BALANCES, even="'w', 'coin'", less="'w', 'gem'", none="'w', 'dust'", owed="'w', 'ore'"),
-        "ann",
-        """ann|w gem|2|3
-           ann|w dust|0|4
-           ann|w ore|7|0""",
+        *("ann", "ann|w gem|2|3; ann|w dust|0|4; ann|w ore|7|0"),
     ),
     "player_ledger_chain": (
         """+ ledger_entries player_id seq entry_id amount balance_after reason=adjustment: ann 3 e3 1 9 | ann 1 e1 5 5 |
@@ -51,11 +48,7 @@ WALLETS: Final[dict[str, Case]] = {
         + ledger_entries player_id entry_id balance_after reason=adjustment: ann e1 -2 | ann e2 0 | bob e3 -2;
         + turn_balances player_id campaign_id balance: ann c1 -3 | ann c2 0 | bob c1 -3;
         + turn_entries player_id entry_id balance_after reason=quest: ann t1 -4 | ann t2 0 | bob t3 -4;""",
-        "ann",
-        """ann|w coin|at least 0|-1
-           ann|e1|at least 0|-2
-           ann|c1|at least 0|-3
-           ann|t1|at least 0|-4""",
+        *("ann", "ann|w coin|at least 0|-1; ann|e1|at least 0|-2; ann|c1|at least 0|-3; ann|t1|at least 0|-4"),
     ),
     "player_points": (
         """+ plays player_id play_id points: ann p1 5 | ann p2 5 | ann p3 0 | bob p5 5;
@@ -63,9 +56,7 @@ WALLETS: Final[dict[str, Case]] = {
             ann e1 p1 5 play_reward points '' | ann e2 p2 4 play_reward points '' | ann e3 p4 3 play_reward points '' |
             cas e4 p6 3 play_reward points '' | ann e5 p1 5 adjustment points '' | ann e6 p1 5 play_reward coin '' |
             ann e7 p1 5 play_reward points rung;""",
-        "ann",
-        """ann|p2|5|4
-           ann|p4|0|3""",
+        *("ann", "ann|p2|5|4; ann|p4|0|3"),
     ),
     "player_items": (
         """INSERT INTO plays (player_id, play_id, wins, outcome) VALUES
@@ -80,12 +71,7 @@ WALLETS: Final[dict[str, Case]] = {
             ann e4 p2 2 play_reward coin '' | ann e5 p1 8 adjustment coin '' | ann e6 p4 4 play_reward points '' |
             ann e7 p8 3 play_reward coin r1 | ann e8 q1 9 quest_reward points '' | ann e9 q2 9 quest_reward coin '' |
             cas e10 p9 3 play_reward coin '';""",
-        "ann",
-        """ann|p2 coin|5|4
-           ann|p5 coin|6|0
-           ann|p8 coin|0|3
-           ann|q1 points|0|9
-           ann|q2 coin|0|9""",
+        *("ann", "ann|p2 coin|5|4; ann|p5 coin|6|0; ann|p8 coin|0|3; ann|q1 points|0|9; ann|q2 coin|0|9"),
     ),
     "player_reversed": (
         """+ rewards player_id=ann reward_id status: r1 revoked | r2 won | r3 revoked | r4 won;
@@ -93,17 +79,11 @@ WALLETS: Final[dict[str, Case]] = {
             ann e2 3 r1 reversal | ann e3 -3 r2 milestone_spend | ann e4 -3 r3 milestone_spend |
             ann e5 -3 r4 milestone_spend | ann e6 3 r4 reversal | ann e7 -2 r9 milestone_spend |
             ann e8 5 '' adjustment | bob e9 -2 r8 milestone_spend;""",
-        "ann",
-        """ann|r3|0|-3 coin
-           ann|r4|not 0|0 coin
-           ann|r9|its reward|-2 coin""",
+        *("ann", "ann|r3|0|-3 coin; ann|r4|not 0|0 coin; ann|r9|its reward|-2 coin"),
     ),
     "player_turn_sum": (
         LEDGERS.format(**TURNS, even="'c1'", less="'c2'", none="'c3'", owed="'c4'"),
-        "ann",
-        """ann|c2|2|3
-           ann|c3|0|4
-           ann|c4|7|0""",
+        *("ann", "ann|c2|2|3; ann|c3|0|4; ann|c4|7|0"),
     ),
     "player_turn_chain": (
         """+ turn_entries player_id campaign_id entry_id amount balance_after reason: ann c1 e1 3 3 quest |
@@ -117,9 +97,7 @@ WALLETS: Final[dict[str, Case]] = {
         """+ plays play_id: p1 | p2;
         + turn_entries player_id campaign_id=c1 entry_id amount reason reference_id: ann e1 -1 play p1 |
             ann e2 -2 play p2 | ann e3 -1 play p9 | ann e4 -1 adjustment p8 | bob e5 -1 play p7;""",
-        "ann",
-        """ann|p2|one turn of one play|2 turns
-           ann|p9|one turn of one play|no such play""",
+        *("ann", "ann|p2|one turn of one play|2 turns; ann|p9|one turn of one play|no such play"),
     ),
     "player_turn_credited": (
         # Of gus and gea ann has become; a reward stayed with gus, whose turns staff took from ann.
@@ -139,12 +117,9 @@ WALLETS: Final[dict[str, Case]] = {
             ann c1 f1 6 prize r6 | ann c1 f2 -6 reversal r6 | ann c2 f3 6 prize rx | bob c1 f4 6 prize none |
             ann c1 f5 6 quest none | bob c1 f6 6 prize ry | nobody c1 f7 6 prize rz;""",
         "ann,gus",
-        """ann|r3|6 given, 0 taken back|5 given, 0 taken back
-           ann|r4|6 given, 6 taken back|6 given, 0 taken back
-           ann|r6|6 given, 0 taken back|6 given, 6 taken back
-           ann|rx|6 given, 0 taken back|0 given, 0 taken back
-           ann|ry|6 given, 0 taken back|0 given, 0 taken back
-           ann|rz|6 given, 0 taken back|0 given, 0 taken back
+        """ann|r3|6 given, 0 taken back|5 given, 0 taken back; ann|r4|6 given, 6 taken back|6 given, 0 taken back
+           ann|r6|6 given, 0 taken back|6 given, 6 taken back; ann|rx|6 given, 0 taken back|0 given, 0 taken back
+           ann|ry|6 given, 0 taken back|0 given, 0 taken back; ann|rz|6 given, 0 taken back|0 given, 0 taken back
            ann|e7|of a reward of turns|of none""",
     ),
 }

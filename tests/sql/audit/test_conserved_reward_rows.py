@@ -35,16 +35,14 @@ REWARDS: Final[dict[str, Case]] = {
             ) AS r (player, id, prize, status, type);
         + rewards player_id=ann reward_id prize_id status won_at claimed_at: n0 new won '2026-02-01 00:10' - |
             n1 new won '2026-02-01 00:11' - | n2 newer claimed 2026-01-01 '2026-02-01 00:10' |
-            n3 newer claimed 2026-01-01 '2026-02-01 00:11';
+            n3 newer claimed 2026-01-01 '2026-02-01 00:11' | n4 new won 2026-01-01 - | n5 newer won 2026-01-01 - |
+            n6 newer claimed 2026-01-01 2026-01-01 | n7 gone failed 2026-01-01 -;
         + tasks task_id reward_id: t1 tasked;""",
         "ann",
-        """ann|due|a task|none, and fulfilling
-           ann|won|a task|none, and won
-           ann|handed|a task|none, and won
-           ann|claimed|a task|none, and claimed
-           ann|taken|a task|none, and claimed
-           ann|n1|a task|none, and won
-           ann|n3|a task|none, and claimed""",
+        """ann|due|a task|none, and fulfilling; ann|won|a task|none, and won; ann|handed|a task|none, and won
+           ann|claimed|a task|none, and claimed; ann|taken|a task|none, and claimed; ann|n1|a task|none, and won
+           ann|n3|a task|none, and claimed; ann|n4|a task|none, and won; ann|n5|a task|none, and won
+           ann|n7|a task|none, and failed""",
     ),
     "player_outcome": (
         """INSERT INTO plays (play_id, player_id, outcome) VALUES
@@ -53,9 +51,7 @@ REWARDS: Final[dict[str, Case]] = {
         + rewards player_id reward_id play_id milestone_id: ann r1 p1 '' | ann m1 p1 cup | ann r2 p1 '' |
             ann r3 p9 '' | ann r4 p2 '' | ann r5 '' '' | gus g1 p3 '' | bob r6 p9 '';""",
         "ann,gus",
-        """ann|r2|listed in p1|not listed
-           ann|r3|listed in p9|no such play
-           ann|r4|listed in p2|a play of bob""",
+        "ann|r2|listed in p1|not listed; ann|r3|listed in p9|no such play; ann|r4|listed in p2|a play of bob",
     ),
     "player_prize_counter": (
         """+ prizes prize_id type: mug goods | cup goods | tee goods | hat goods | pts points | was goods;
@@ -65,10 +61,7 @@ REWARDS: Final[dict[str, Case]] = {
             bob mug 5;
         + audit_entries entry_id subject_type subject_id before: a1 prize was '{"type": "points"}' |
             a2 game hat '{"type": "points"}' | a3 prize hat '{"type": "goods"}';""",
-        "ann",
-        """ann|cup|2|1
-           ann|tee|1|0
-           ann|hat|1|2""",
+        *("ann", "ann|cup|2|1; ann|tee|1|0; ann|hat|1|2"),
     ),
     "player_prize_cap": (
         """+ prizes prize_id max_per_user updated_at: two 2 DEFAULT | three 2 DEFAULT | free 0 DEFAULT |
@@ -81,9 +74,7 @@ REWARDS: Final[dict[str, Case]] = {
         + rewards player_id reward_id prize_id quantity won_at: ann r1 two 2 2026-01-01 | ann r2 three 2 2026-01-01 |
             ann r3 three 1 2026-01-01 | ann r4 free 1 2026-01-01 | ann r5 late 2 '2026-02-01 00:10' |
             ann r6 later 2 '2026-02-01 00:11' | bob r7 three 3 2026-01-01 | ann r8 late 1 '2026-02-01 00:11';""",
-        "ann",
-        """ann|three|at most 2|3
-           ann|later|at most 1|2""",
+        *("ann", "ann|three|at most 2|3; ann|later|at most 1|2"),
     ),
     "player_code_taken": (
         """+ prizes prize_id channel updated_at: v voucher_code DEFAULT | w none DEFAULT | n voucher_code 2026-03-01;
@@ -98,10 +89,7 @@ REWARDS: Final[dict[str, Case]] = {
             ann k7 w won p '' goods 2026-01-01 | ann k8 n won p '' goods '2026-02-01 00:10' |
             ann k9 n won p '' goods '2026-02-01 00:11' | bob k0 v won p '' goods 2026-01-01;
         + codes code_id reward_id: c1 k6;""",
-        "ann",
-        """ann|k1|a code|none, and won
-           ann|k2|a code|none, and claimed
-           ann|k9|a code|none, and won""",
+        *("ann", "ann|k1|a code|none, and won; ann|k2|a code|none, and claimed; ann|k9|a code|none, and won"),
     ),
     "player_code_returned": (
         """+ rewards player_id reward_id status fulfilled_at: ann k1 revoked - | ann k2 won - | ann k3 expired (now()) |
@@ -127,9 +115,7 @@ REWARDS: Final[dict[str, Case]] = {
             a5 reward ann player.merge_surplus '{"rewards": ["r5"]}' |
             a6 player bob player.merge_surplus '{"rewards": ["r5"]}' |
             a7 player ann player.merge '{"rewards": ["r5"]}';""",
-        "ann,gus",
-        """ann|r1|an entry of the audit log|none
-           gus|r5|an entry of the audit log|none""",
+        *("ann,gus", "ann|r1|an entry of the audit log|none; gus|r5|an entry of the audit log|none"),
     ),
     "player_rung_reward": (
         """+ rewards player_id reward_id game_id=g1 milestone_id: ann r1 cup | ann r2 cup2 | ann r3 cup3 | ann r4 x |
@@ -138,14 +124,9 @@ REWARDS: Final[dict[str, Case]] = {
             ann g1 cup2 r2 | ann g2 cup3 r3 | ann g1 cup3 r3 | ann g1 none '' | bob g1 pot r9 | ann g1 six r6 |
             bob g1 sev r7 | ann g2 sev r7 | ann g1 sevv r7 | ann g1 sev r1;""",
         "ann,gus",
-        """ann|g1 pot|reward r9|no such reward
-           ann|g1 jar|reward r2|of rung cup2
-           ann|g2 cup3|reward r3|of rung cup3
-           ann|g2 sev|reward r7|of rung sev
-           ann|g1 sevv|reward r7|of rung sev
-           ann|g1 sev|reward r1|of rung cup
-           ann|r4|a grant of rung x|none
-           ann|r7|a grant of rung sev|none""",
+        """ann|g1 pot|reward r9|no such reward; ann|g1 jar|reward r2|of rung cup2
+           ann|g2 cup3|reward r3|of rung cup3; ann|g2 sev|reward r7|of rung sev; ann|g1 sevv|reward r7|of rung sev
+           ann|g1 sev|reward r1|of rung cup; ann|r4|a grant of rung x|none; ann|r7|a grant of rung sev|none""",
     ),
     "player_credited": (
         """+ rewards player_id reward_id type value quantity: ann r1 points 10.9 2 | ann r2 points 10 1 |
@@ -157,10 +138,7 @@ REWARDS: Final[dict[str, Case]] = {
             ann e7 w points reversal r7 6 | ann e8 w points play_reward '' 9 | ann e9 w points play_reward rx 9 |
             ann ea w points reversal r4 -1 | bob e0 w points play_reward ry 9;""",
         "ann,gus",
-        """ann|r2|10|100
-           ann|r6|5|0
-           ann|r7|6|0
-           ann|e4|of a reward of points|of none
+        """ann|r2|10|100; ann|r6|5|0; ann|r7|6|0; ann|e4|of a reward of points|of none
            ann|e9|of a reward of points|of none""",
     ),
     "player_adjusted": (
@@ -181,12 +159,8 @@ REWARDS: Final[dict[str, Case]] = {
                 (8, 'player', 'ann', 'player.grant_turns', 'id', 't1', 1)
             ) AS e (n, type, who, action, named, entry, amount)""",
         "ann",
-        """ann|e3|3 in the audit log|nothing
-           ann|e4|4 in the audit log|nothing
-           ann|e5|5 in the audit log|nothing
-           ann|e6|6 in the audit log|nothing
-           ann|e7|7 in the audit log|nothing
-           ann|t2|2 in the audit log|nothing""",
+        """ann|e3|3 in the audit log|nothing; ann|e4|4 in the audit log|nothing; ann|e5|5 in the audit log|nothing
+           ann|e6|6 in the audit log|nothing; ann|e7|7 in the audit log|nothing; ann|t2|2 in the audit log|nothing""",
     ),
     "player_turn_needed": (
         """+ plays player_id play_id game_id revision: ann p1 g1 1 | ann p2 g1 1 | ann p3 g1 2 | ann p4 g2 1 |
@@ -196,10 +170,7 @@ REWARDS: Final[dict[str, Case]] = {
             ('g2', 1, '{"rules": {}}'), ('g2', 2, '{"rules": {"requires_turn": true}}');
         + turn_entries player_id entry_id reason reference_id: ann e1 play p1 | gus e2 play p2 | bob e5 play p5 |
             ann e7 quest p7;""",
-        "ann",
-        """ann|p5|a turn|none spent
-           ann|p7|a turn|none spent
-           ann|p8|a turn|none spent""",
+        *("ann", "ann|p5|a turn|none spent; ann|p7|a turn|none spent; ann|p8|a turn|none spent"),
     ),
     "player_board_reward": (
         """+ leaderboards board_id campaign_id: b1 c | b2 d | b3 c;
@@ -210,10 +181,8 @@ REWARDS: Final[dict[str, Case]] = {
         + leaderboard_standings board_id rank player_id reward_id: b1 1 ann r1 | b1 2 gus r2 | b3 1 ann r3 |
             b1 4 bob r4 | b2 1 ann r5 | b1 5 nobody r10;""",
         "ann,gus",
-        """ann|r4|a rank of a board or draw|none
-           ann|r5|a rank of a board or draw|none
-           ann|r6|a rank of a board or draw|none
-           ann|r10|a rank of a board or draw|none""",
+        """ann|r4|a rank of a board or draw|none; ann|r5|a rank of a board or draw|none
+           ann|r6|a rank of a board or draw|none; ann|r10|a rank of a board or draw|none""",
     ),
     "player_quests": (
         """INSERT INTO quests (quest_id, type, campaign_id)
@@ -225,10 +194,8 @@ REWARDS: Final[dict[str, Case]] = {
             gus e3 quest q2 2 | ann e4 quest q4 2 | ann e5 quest q5 2000 | bob e7 quest q7 3 | ann e8 prize q8 2 |
             cas e9 quest q1 2 | gus e10 quest q10 2 | gal e11 quest q1 2;""",
         "ann,gus,cas",
-        """ann|q3|2 turns, 1 times|0 turns, 0 times
-           ann|q4|0 turns, 0 times|2 turns, 1 times
-           ann|q5|2 turns, 1 times|2000 turns, 1 times
-           ann|q8|2 turns, 1 times|0 turns, 0 times""",
+        """ann|q3|2 turns, 1 times|0 turns, 0 times; ann|q4|0 turns, 0 times|2 turns, 1 times
+           ann|q5|2 turns, 1 times|2000 turns, 1 times; ann|q8|2 turns, 1 times|0 turns, 0 times""",
     ),
     "player_codes": (
         """INSERT INTO redemptions (redemption_id, player_id, campaign_id, code_hash, receipt_id, turns, currency,
@@ -244,12 +211,9 @@ REWARDS: Final[dict[str, Case]] = {
         + ledger_entries player_id=ann entry_id scope_key=c currency reason=code reference_id amount: e4 coin r3 5 |
             e5 coin r4 5 | e6 coin r4 5 | e7 coin r6 4 | e8 gem r7 5 | e9 coin r8 5;""",
         "ann,gus",
-        """ann|r0|nothing|2 turns c, times 1
-           ann|r2|2 turns c, once|nothing
-           ann|r4|5 coin c, once|10 coin c, times 2
-           ann|r6|5 coin c, once|4 coin c, times 1
-           ann|r7|5 coin c, once|5 gem c, times 1
-           ann|r8|a code that it uses|none""",
+        """ann|r0|nothing|2 turns c, times 1; ann|r2|2 turns c, once|nothing
+           ann|r4|5 coin c, once|10 coin c, times 2; ann|r6|5 coin c, once|4 coin c, times 1
+           ann|r7|5 coin c, once|5 gem c, times 1; ann|r8|a code that it uses|none""",
     ),
     "player_rung_paid": (
         """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
@@ -282,16 +246,10 @@ REWARDS: Final[dict[str, Case]] = {
             ann f4 coin milestone_spend m14 r14 -4 | ann f5 coin milestone_spend m15 r15 -4 |
             gus f6 coin milestone_spend m16 r16 -4 | nobody f7 coin milestone_spend m0 r0 -4;""",
         "ann,gus,gal",
-        """ann|r3|4 coin|3 coin in 1
-           ann|r4|4 coin|4 coin in 2
-           ann|r5|4 coin|4 gem in 1
-           ann|r6|a redeem of m6|4 coin in 1
-           ann|r11|a redeem of m11|4 coin in 1
-           ann|r12|a redeem of m12|4 coin in 1
-           ann|r13|a redeem of m13|4 coin in 1
-           ann|r14|a redeem of m14|4 coin in 1
-           ann|g2 m8|4 coin|not paid
-           ann|g2 m16|4 coin|not paid""",
+        """ann|r3|4 coin|3 coin in 1; ann|r4|4 coin|4 coin in 2; ann|r5|4 coin|4 gem in 1
+           ann|r6|a redeem of m6|4 coin in 1; ann|r11|a redeem of m11|4 coin in 1
+           ann|r12|a redeem of m12|4 coin in 1; ann|r13|a redeem of m13|4 coin in 1
+           ann|r14|a redeem of m14|4 coin in 1; ann|g2 m8|4 coin|not paid; ann|g2 m16|4 coin|not paid""",
     ),
 }
 
@@ -317,18 +275,9 @@ MERGED: Final[dict[str, Case]] = {
         + redemptions redemption_id player_id receipt_id: r1 ann t1 | r2 gus t2;
         + turn_balances player_id campaign_id balance: gus c1 2 | gea c1 2 | gea c2 0 | ann c1 2;""",
         "ann,gus,gea,gil,gal",
-        """gus|plays|0|1
-           gus|balances|0|1
-           gus|ledger_entries|0|1
-           gus|contacts|0|1
-           gus|rewards|0|1
-           gus|milestone_grants|0|1
-           gus|quest_completions|0|1
-           gus|quest_events|0|1
-           gus|redemptions|0|1
-           gea|turn_balances|0|1
-           gil|merged_into|0|1
-           gal|merged_into|0|1""",
+        """gus|plays|0|1; gus|balances|0|1; gus|ledger_entries|0|1; gus|contacts|0|1; gus|rewards|0|1
+           gus|milestone_grants|0|1; gus|quest_completions|0|1; gus|quest_events|0|1; gus|redemptions|0|1
+           gea|turn_balances|0|1; gil|merged_into|0|1; gal|merged_into|0|1""",
     ),
     "player_turns_merged": (
         """INSERT INTO turn_entries (player_id, campaign_id, amount, reason, reference_id, entry_id)
@@ -341,9 +290,7 @@ MERGED: Final[dict[str, Case]] = {
                 ('ned', 'c1', -5, 'adjustment', 'hal'), ('ned', 'c1', -5, 'merge', 'zed'),
                 ('ned', 'c1', 5, 'merge', 'hal'), ('hal', 'c1', 1, 'quest', 'q')
             ) AS e (player, campaign, amount, reason, other)""",
-        "gus,gea,hal",
-        """gea|c1|3|2
-           hal|e13|given by ned|not""",
+        *("gus,gea,hal", "gea|c1|3|2; hal|e13|given by ned|not"),
     ),
 }
 

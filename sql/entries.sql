@@ -73,6 +73,12 @@ INSERT INTO entry_texts (tenant_id, text_sha256, text) VALUES ($1, $2, $3) ON CO
 INSERT INTO entry_consents (tenant_id, entry_id, consent_id, revision, given, text_sha256, locale, actor)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 
+-- name: lock_contacts
+-- Locks contacts $3 (their hashes under all keys) in campaign $2 until the transaction ends. While CODE_KEYS are rotated,
+-- processes store different hashes of one contact; each knows both.
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'tombola entry', $1::text, $2::text, k), 0))
+FROM (SELECT unnest($3::bytea[]) AS k ORDER BY k) AS hashes
+
 -- name: take_contacts
 -- Takes contacts $3 (hashes) in campaign $2 for entry $4, in key order. Contacts of another entry are not taken.
 INSERT INTO entry_contacts (tenant_id, campaign_id, contact_hash, entry_id)

@@ -113,6 +113,12 @@ ORDER BY r.accepted_at, r.player_id, r.campaign_id LIMIT $2
 UPDATE referrals SET outcome = $4, decided_at = now()
 WHERE tenant_id = $1 AND campaign_id = $2 AND player_id = $3 AND outcome = 'open'
 
+-- name: lock_contacts
+-- Locks contacts $3 (their hashes under all keys) in campaign $2 until the transaction ends, before any row. While CODE_KEYS
+-- are rotated, processes store different hashes of one contact; each knows both.
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'tombola referral', $1::text, $2::text, k), 0))
+FROM (SELECT unnest($3::bytea[]) AS k ORDER BY k) AS hashes
+
 -- name: pay
 -- Pays inviter $4 for an open referral: marks it, stores the contacts' hashes $8, grants the turns $6 of quest $5, and
 -- records the completion as number $7 of the inviter, under entry id $10 and event id $11.

@@ -332,6 +332,7 @@ async def _take_contacts(
     rows = await connection.fetch(SQL["contacts_of_player"], about.tenant_id, about.player_id)
     own += [(row["type"], row["value"]) for row in rows]
     stored, known = contacts.hashes_of(about.engine, about.tenant_id, own)
+    await connection.execute(SQL["lock_contacts"], about.tenant_id, about.campaign_id, known)
     await connection.execute(SQL["take_contacts"], about.tenant_id, about.campaign_id, stored, entry_id)
     taken = (about.tenant_id, about.campaign_id, known, entry_id)
     if await connection.fetchval(SQL["contact_of_others"], *taken):

@@ -172,8 +172,13 @@ async def _decide(engine: Engine, tenant_id: str, row: asyncpg.Record) -> bool:
         return await _end(engine, tenant_id, row, "limit")
     referral = (tenant_id, row["campaign_id"], row["player_id"], row["inviter_id"], row["quest_id"], row["turns"])
     new = (row["paid"] + 1, own, known, ids.make("entry"), ids.make("evt"))
+
+    async def pay(connection: asyncpg.Connection) -> asyncpg.Record | None:
+        await connection.execute(_SQL["lock_contacts"], tenant_id, row["campaign_id"], known)
+        return await connection.fetchrow(_SQL["pay"], *referral, *new)
+
     try:
-        paid = await engine.database.fetchrow(_SQL["pay"], *referral, *new)
+        paid = await engine.database.transaction(pay)
     except asyncpg.UniqueViolationError:
         return False
     if paid is not None:

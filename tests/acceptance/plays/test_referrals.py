@@ -4,8 +4,10 @@ from asyncio import gather
 
 import pytest
 
+import sql
 from runtime.operations.quests import referrals
 from tests.support.guests import Guest, log_in, new_guest
+from tests.support.locks import blocked
 from tests.support.stack import Answer
 from tests.support.world import World
 
@@ -66,7 +68,12 @@ async def test_referral_is_paid_once_a_mailbox_up_to_the_limit(world: World, mon
     for nth in range(4):
         first = await come(world, game, code, f"far.m+{nth}@googlemail.com")
     await come(world, game, code, "ann+2@gmail.com")
-    await pay(world)
+    _, known = referrals.hashes_of(world.stack.engine, world.stack.tenant_id, [("email", "farm@gmail.com")])
+    async with world.database.connection() as rival, rival.transaction():
+        await rival.execute(sql.load("referrals")["lock_contacts"], world.stack.tenant_id, world.campaign_id, known)
+        paying = await blocked(world.database, pay(world))
+        assert not paying.done()
+    await paying
     assert await pay(world) == {"open": 1, "paid": 1, "contact": 3, "own": 1} and await turns(world, ann) == 2
     await world.stack.admin("POST", f"/admin/players/{first}/erase", {"reason": "asked for"})
     await come(world, game, code, "farm@gmail.com")

@@ -124,13 +124,6 @@ async def test_start_promises_a_draw_and_tells_its_expiry(own_world: World) -> N
     assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"] == played["seed_hash"]
 
 
-async def test_start_writes_no_play_and_makes_the_player(own_world: World) -> None:
-    game_id = await own_world.wheel()
-    assert len({await own_world.session(game_id) for _ in range(5)}) == 5
-    assert await own_world.count("plays") == 0
-    assert await own_world.database.fetchval("SELECT auth_method FROM players WHERE player_id = 'ann'") == "external"
-
-
 async def test_guest_of_a_public_game_gets_a_token_of_its_own(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public", rules={"max_plays_per_user": 1})
     started = (await own_world.start(game_id, player="")).data

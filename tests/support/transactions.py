@@ -166,8 +166,7 @@ async def expire_rewards(scene: Scene) -> Any:
 @transaction("players", "plays", "turn_balances", "balances", "stock", "prize_players", "codes", "rewards", "tasks")
 async def merge(scene: Scene) -> Any:
     guest, player = PLAYERS
-    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, "z"), Played(guest, scene.game_id)])
-    await scene.stack.database.execute("UPDATE plays SET score = 1 WHERE game_id = 'z'")  # The older one lies last.
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, scene.game_id)])
     await scene.set("claimed", "pending")
     await scene.stack.database.execute("UPDATE prizes SET max_per_user = 1 WHERE tenant_id = $1", scene.tenant_id)
     change = "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2"

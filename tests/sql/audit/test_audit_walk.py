@@ -36,7 +36,7 @@ async def test_walk_returns_all_keys_in_order(connection: asyncpg.Connection) ->
             ('c1', '2026-03-01'), ('c1', '2026-03-02');
         INSERT INTO draw_tickets (draw_id, first_ticket) VALUES ('d2', 0), ('d1', 10), ('d1', 9);
         INSERT INTO stock (prize_id) VALUES ('s'); INSERT INTO code_pools (prize_id) VALUES ('c');
-        INSERT INTO prizes (prize_id) VALUES ('s'), ('p'); INSERT INTO rewards (prize_id) VALUES ('r')""")
+        INSERT INTO prizes (prize_id) VALUES ('c'), ('p'); INSERT INTO rewards (prize_id) VALUES ('r')""")
     assert await walked(connection, "ticket", "", 9) == ["d1 9", "d1 10", "d2 0"]
     assert await walked(connection, "ticket", "d1 9", 1) == ["d1 10"]
     assert [await walked(connection, "prize", *of) for of in (("", 9), ("c", 2))] == [["c", "p", "r", "s"], ["p", "r"]]

@@ -306,10 +306,11 @@ DRAWN: Final = """
     '[{"ticket": 0, "holder": "a"}, {"ticket": 1, "holder": "x"}, {"ticket": 1, "holder": "b"}]';
 + draw_tickets draw_id first_ticket tickets player_id holder: d 0 2 ann a | d 2 1 bob b | d 3 3 gus c | d 6 1 cas d |
     d 7 1 dan e | d 8 1 fay f | e 0 1 ann a | e 1 1 bob b;
-+ rewards reward_id prize_id player_id status: r1 mug ann revoked | r2 mug eve won | r3 mug gus won | r4 cup cas won;
++ rewards reward_id prize_id player_id status: r1 mug ann revoked | r2 mug eve won | r3 mug gus won | r4 cup cas won |
+    r5 mug bob won;
 + leaderboard_standings board_id rank player_id score prize_id reward_id reason: d 1 ann 2 mug r1 REPLACED |
     d 2 eve 1 mug r2 '' | d 3 hal 3 mug r3 '' | d 4 cas 1 mug r4 '' | d 5 dan 1 mug r2 REPLACED | d 6 fay 1 mug r2 '' |
-    e 1 ann 1 cup r9 '' | e 2 bob 1 mug '' DRAWN | e 4 eve 1 '' r1 ALTERNATE;
+    e 1 ann 1 cup r9 REPLACED | e 2 bob 1 mug r5 '' | e 4 eve 1 '' r1 ALTERNATE;
 + audit_entries subject_type=draw subject_id action=draw.replace after: d '{"rank": 1, "alternate": 4}';
 """
 BOB, EVE = (sha256(b"salt" + player).hexdigest()[:32] for player in (b"bob", b"eve"))
@@ -343,14 +344,14 @@ BOARDS: Final[dict[str, Case]] = {
     ),
     "draw_ranks": (
         *(DRAWN, "d,e"),
-        """d|2|bob 1 mug|eve 1 mug; d|5|dan 1|dan 1 mug replaced; d|6|fay 1|fay 1 mug; e|2|mug|bob 1 mug
-           e|3|bob 1|no rank; e|4|no rank|eve 1""",
+        """d|2|bob 1 mug|eve 1 mug; d|5|dan 1|dan 1 mug replaced; d|6|fay 1|fay 1 mug; e|1|ann 1 cup|ann 1 cup replaced
+           e|2|mug|bob 1 mug; e|3|bob 1|no rank; e|4|no rank|eve 1""",
     ),
     "draw_awards": (
         *(DRAWN, "d,e"),
         """d|4|a reward of mug for cas|one of cup for cas; d|5|no reward|one of mug for eve
            d|6|a reward of mug for fay|one of mug for eve; e|1|no reward|no such reward
-           e|4|no reward|one of mug for ann""",
+           e|2|no reward|one of mug for bob; e|4|no reward|one of mug for ann""",
     ),
     "board_ranks": (
         """+ leaderboards board_id: b1 | b2;

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from runtime.operations.quests import referrals
+from runtime.stores.leases import LEASE_SECONDS
 from tests.support.processes import ROOT, CoreProcess
 from tests.support.stack import Answer, Stack, new_stack, settings_of
+from tests.support.waiting import until
 from tests.support.world import new_world
 
 SKEWED = """
@@ -23,11 +26,17 @@ time.time_ns = lambda: right_ns() + round(seconds * 1e9)
 
 @pytest.mark.parametrize("seconds", [600.0, -600.0])
 @pytest.mark.fault(
-    "Clock skew of a Core process", size="600 s either way, one process of two", figure="caps, day and expiry equal"
+    "Clock skew of a Core process", size="600 s either way, one of two", figure="caps, day, expiry and leases equal"
 )
-async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
-    database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path, seconds: float
+async def test_process_with_a_skewed_clock_keeps_caps_days_expiry_and_leases(
+    database_url: str,
+    valkey_url: str,
+    valkey_flush: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
 ) -> None:
+    monkeypatch.setattr(referrals, "EVERY_SECONDS", 3600.0)  # So the skewed process takes this job's lease.
     settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
     keys = [f"{key.id}:{key.secret.hex()}" for key in (settings.server_keys[0], settings.code_keys[0])]
     (tmp_path / "sitecustomize.py").write_text(SKEWED)
@@ -63,6 +72,9 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_and_expiry(
                 session = (await start(stack, f"bob_of_{stack.process.core_url}"))["session_id"]
                 answer = await play(stack, f"bob_of_{stack.process.core_url}", session)
                 assert answer.data["rewards"] == []
+            leases = "SELECT extract(epoch FROM leased_until - now())::float8 AS rest FROM job_leases"
+            await until(lambda: world.database.fetch(leases))
+            assert all(0 < lease["rest"] <= LEASE_SECONDS for lease in await world.database.fetch(leases))
         days = await world.database.fetch("SELECT DISTINCT day FROM game_players UNION SELECT day FROM prize_days")
         assert [row["day"] for row in days] == [datetime.fromtimestamp(now, UTC).date()]
 

@@ -17,6 +17,7 @@ const PAGES = /** @type {Record<string, [string, string]>} */ ({
   player: ["/players", "InspectPlayer"],
   prize: ["/prizes", "GetPrize"],
   board: ["/leaderboards", "GetLeaderboard"],
+  draw: ["/draws", "GetDraw"],
 });
 const REASON = { type: "string", minLength: 1, maxLength: 500 };
 

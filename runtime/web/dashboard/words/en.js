@@ -1464,7 +1464,7 @@ export const words = {
   "violations.check": "Check",
   "violations.subject_id": "Subject ID",
   "violations.none": "No discrepancies",
-  "violations.none_text": "The auditor continuously checks balances, stock and limits against their records. Discrepancies appear here.",
+  "violations.none_text": "The auditor checks balances, stock, limits and draws against their records.",
   "violations.close": "Close discrepancy",
   "violations.close_text": "Balances do not change. The audit log records your reason. This discrepancy is not reported again unless it changes.",
   "violations.closed": "Discrepancy closed",

@@ -12,13 +12,8 @@ import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { say, state } from "../words.js";
 
-/** The page of a discrepancy's subject by the prefix of its check, and the permission that the page needs. */
-const PAGES = /** @type {Record<string, [string, string]>} */ ({
-  player: ["/players", "InspectPlayer"],
-  prize: ["/prizes", "GetPrize"],
-  board: ["/leaderboards", "GetLeaderboard"],
-  draw: ["/draws", "GetDraw"],
-});
+/** The page of a discrepancy's subject by the prefix of its check. Players are for the tenant's own staff. */
+const PAGES = /** @type {Record<string, string>} */ ({ player: "/players", prize: "/prizes", board: "/leaderboards", draw: "/draws" });
 const REASON = { type: "string", minLength: 1, maxLength: 500 };
 
 export default function Violations() {
@@ -47,8 +42,8 @@ export default function Violations() {
 
 /** The subject, with a link. @param {{one: any}} props */
 function Subject({ one }) {
-  const [path, needs] = PAGES[one.check.split("_")[0]] ?? ["", ""];
-  return path && can(needs)
+  const path = PAGES[one.check.split("_")[0]];
+  return path && (path !== "/players" || can("InspectPlayer"))
     ? html`<a href=${address(`${path}/${encodeURIComponent(one.subject_id)}`)}>${one.subject_id}</a>`
     : html`<span class="wrapped">${one.subject_id}</span>`;
 }

@@ -473,7 +473,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "exact": "Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.",
         "error_max": "The largest error of a probability, from the computation.",
         "cost_error": "The largest error of an amount, from the computation, or its estimate with `assumptions`.",
-        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` alone."
+        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` alone."
     },
     "PrizeConstraints": {
         "max_per_user": "Units one player may win in total; 0: no limit.",

@@ -96,7 +96,14 @@ class _Chain:
         mean = fsum(amount * chance for amount, chance in zip(costs.amounts, costs.chances, strict=True))
         in_turn = self._player_at and (game.on_unavailable != "lose" or self._day_at)
         return Forecast(
-            mean, costs, found, cost_of, liability, error_max=1e-9, assumptions=(PLAYERS_IN_TURN,) if in_turn else ()
+            mean,
+            costs,
+            found,
+            cost_of,
+            liability,
+            costs_by_player,
+            error_max=1e-9,
+            assumptions=(PLAYERS_IN_TURN,) if in_turn else (),
         )
 
     def _begun(self, play: int, states: Mapping[State, float]) -> Mapping[State, float]:

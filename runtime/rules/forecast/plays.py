@@ -134,7 +134,7 @@ class _Falling:
 
     def __init__(self, falls: Falls, kept: frozenset[int]) -> None:
         items = falls.items
-        nodes = math.ceil(7.0 * math.sqrt(items)) + 40
+        nodes = _nodes(items)
         kinds = [kind for kind in falls.kinds if kind[0] in kept and kind[1] and kind[2]]
         rest = 1.0 - fsum(chance for _, chance, _ in kinds)
         turns = [cmath.exp(complex(0.0, 2 * math.pi * k / nodes)) for k in range(nodes)]
@@ -145,7 +145,7 @@ class _Falling:
         self._capped = [
             (i, most, _weights(turns, chance * items, most)) for i, chance, most in kinds if _binds(items, chance, most)
         ]
-        self.work = nodes * (2 + 3 * len(self._free) + sum(2 + len(rows) for _, _, (_, rows, _) in self._capped))
+        self.work = work_of(replace(falls, kinds=tuple(kinds)))
         self._whole = 1.0
         self._whole = self.turned([1.0] * (1 + max((i for i, _, _ in kinds), default=0))).real
 
@@ -165,6 +165,24 @@ class _Falling:
         return sum(products) / self._whole
 
 
+def work_of(falls: Falls) -> int:
+    """About how many operations a value of the characteristic function of what falls takes, if it is not listed."""
+    work = 2
+    for _, chance, most in falls.kinds:
+        work += 2 + len(_counted(chance * falls.items, most)) if _binds(falls.items, chance, most) else 3
+    return work * _nodes(falls.items)
+
+
+def _nodes(items: int) -> int:
+    return math.ceil(7.0 * math.sqrt(items)) + 40
+
+
+def _counted(rate: float, most: int) -> range:
+    """The counts below `most` that are not negligible."""
+    first = max(0, min(most, int(rate - 9.0 * math.sqrt(rate) - 10)))
+    return range(first, min(most, int(rate + 9.0 * math.sqrt(rate) + 40)))
+
+
 def _binds(items: int, chance: float, most: int) -> bool:
     return most < items and binomial(items, chance).at_least(most + 1) > 1e-13
 
@@ -173,16 +191,14 @@ def _weights(turns: Sequence[complex], rate: float, most: int) -> tuple[int, lis
     """For each turn z, exp(-rate) (rate z)^k / k! for each k below `most` where it is not negligible, from the first k
     on; and the rest of exp(rate (z - 1)).
     """
-    first = max(0, min(most, int(rate - 9.0 * math.sqrt(rate) - 10)))
-    last = min(most, int(rate + 9.0 * math.sqrt(rate) + 40))
-    rows = []
-    for k in range(first, last):
+    counts, rows = _counted(rate, most), []
+    for k in counts:
         size = math.exp(k * math.log(rate) - rate - math.lgamma(k + 1))
         rows.append([size * z**k for z in turns])
     beyond = [cmath.exp(rate * (z - 1.0)) for z in turns]
     for row in rows:
         beyond = [end - weight for end, weight in zip(beyond, row, strict=True)]
-    return first, rows, beyond
+    return counts.start, rows, beyond
 
 
 def _added(wanted: Wanted, prize: int, units: int) -> Wanted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import ceil, floor, fsum, sqrt
 from operator import mul
@@ -17,6 +18,7 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast import large
+from runtime.rules.forecast.blocks import Blocks, blocks_of
 from runtime.rules.forecast.caps import without_caps
 from runtime.rules.forecast.fourier import TAIL, Bent, totals
 from runtime.rules.forecast.grid import (
@@ -30,9 +32,10 @@ from runtime.rules.forecast.grid import (
     layout_of,
     transformed,
 )
-from runtime.rules.forecast.plays import turning, units_of
+from runtime.rules.forecast.plays import listed, turning, units_of
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
+    PLAYS_ROUNDED,
     QUANTILES,
     RUN_OUT_ESTIMATED,
     UNCORRELATED_STOCKS,
@@ -90,10 +93,28 @@ class Linear(NamedTuple):
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
     """The forecast of a game of any kind and size. shown: the plays to report the cost of, by number."""
+    if (blocks := blocks_of(game)) is not None:
+        return _of_blocks(game, blocks, liability, shown, points_max)
     if not game.wins_several:
         return large.forecast(game, liability, shown, points_max=points_max)
     game, caps = without_caps(game)
     return _Game(game, caps, points_max).forecast(liability, shown)
+
+
+def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...], points_max: int) -> Forecast:
+    """The forecast of a game with caps from that of its blocks (blocks.py)."""
+    whole, assumptions = without_caps(listed(blocks.game))
+    taken = _Game(whole, assumptions if blocks.even else [*assumptions, PLAYS_ROUNDED], points_max)
+    found = taken.forecast(liability, ())
+    for prize in found.prizes:
+        prize.run_out_at = min(float(game.plays), blocks.plays * max(0.0, prize.run_out_at - 0.5))
+    cost_of = {}
+    for play in shown:
+        block, place = divmod(play - 1, blocks.plays)
+        lasting = zip(taken.lasting(block + 1), blocks.units(place), game.prizes, strict=True)
+        cost_of[play] = fsum(share * units * prize.value for share, units, prize in lasting)
+    costs = [blocks.cost(play % blocks.plays) for play in range(min(game.per_player, 10))]
+    return replace(found, cost_of=cost_of, player_cost_of=costs)
 
 
 class _Game:
@@ -298,6 +319,15 @@ class _Game:
         rates, prizes = self._rates, self._game.prizes
         others = (max(0.0, play * rates[i] - (p.stock or 0)) for i, p in enumerate(prizes) if p.stock is not None)
         return play * rates[own] + fsum(others) - max(0.0, play * rates[own] - (prizes[own].stock or 0))
+
+    def lasting(self, play: int) -> list[float]:
+        """The share of the units that this play wants, counted from 1, that it gets: of each prize."""
+        shares = []
+        for i, prize in enumerate(self._game.prizes):
+            before = totals(self._units[i], play - 1, 256) if play > 1 else Costs([0.0], [1.0])
+            limited = prize.stock is not None and self._rates[i]
+            shares.append(_short(before, self._units[i], prize.stock or 0) / self._rates[i] if limited else 1.0)
+        return shares
 
     def _cost_of_play(self, play: int) -> float:
         """The expected cost of the play with this number, counted from 1."""

@@ -24,6 +24,8 @@ RUN_OUT_ESTIMATED: Final = "RUN_OUT_ESTIMATED"
 PLAYERS_IN_TURN: Final = "PLAYERS_IN_TURN"
 """Each player is taken to make all their plays in a row."""
 
+PLAYS_ROUNDED: Final = "PLAYS_ROUNDED"
+"""The plays do not divide evenly among players or days, so each has a play that takes place with a probability only."""
 SEALED_AS_EVEN: Final = "SEALED_AS_EVEN"
 """Units of a SEALED release count as free at even distances: their times are secret."""
 WITHOUT_MILESTONES: Final = "WITHOUT_MILESTONES"

@@ -6,6 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
 from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
 from runtime.rules.forecast.plays import listed
-from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
+from runtime.rules.forecast.terms import CAPS_AS_ODDS, PLAYS_ROUNDED, QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.handlers import lucky_item, score_to_tier
 
@@ -150,6 +151,19 @@ def test_forecast_of_many_catches_is_near_that_of_their_states(stocks: Any) -> N
         assert (one.mean, one.run_out) == pytest.approx((state.mean, state.run_out), abs=0.02)
     for share in (0.01, *QUANTILES):
         assert found.costs.quantile(share) == pytest.approx(exact.costs.quantile(share), abs=found.cost_error + 1)
+
+
+@pytest.mark.parametrize("caps", [{"per_player": 1}, {"per_day": 3}])
+def test_forecast_of_many_capped_plays_is_that_of_their_states(caps: Any) -> None:
+    prizes = (PrizeTerms("a", 0.7, None, 3.0, **caps), PrizeTerms("b", 0.3, None, 1.25), PrizeTerms("c", 0.0, 9))
+    game, shown = GameTerms(prizes, 60, per_player=6, days=6), (1, 9, 60)
+    found, exact = several.forecast(game, 0.0, shown), chain.forecast(game, 0.0, shown)
+    assert found.exact and found.cost_of == pytest.approx(exact.cost_of)
+    assert found.player_cost_of == pytest.approx(exact.player_cost_of)
+    assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes])
+    assert [found.costs.above(at) for at in range(90)] == pytest.approx([exact.costs.above(at) for at in range(90)])
+    assert several.forecast(replace(game, plays=61), 0.0, shown).assumptions == (PLAYS_ROUNDED,)
+    assert CAPS_AS_ODDS in several.forecast(replace(game, plays=10**6), 0.0, ()).assumptions or "per_player" in caps
 
 
 @pytest.mark.parametrize(("policy", "fallback"), [("lose", None), ("fallback", 2), ("fallback", 1), ("redraw", None)])

@@ -154,7 +154,7 @@ SELECT EXISTS (SELECT FROM rewards WHERE tenant_id = $1 AND prize_id = $2)
     OR EXISTS (SELECT FROM stock WHERE tenant_id = $1 AND prize_id = $2 AND awarded > 0)
     OR EXISTS (SELECT FROM prize_players WHERE tenant_id = $1 AND prize_id = $2)
     OR EXISTS (SELECT FROM codes WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NOT NULL)
-    OR EXISTS (SELECT FROM leaderboard_standings WHERE tenant_id = $1 AND prize_id = $2)
+    OR EXISTS (SELECT FROM leaderboard_standings WHERE tenant_id = $1 AND prize_id = $2 AND prize_id <> '')
     OR EXISTS (
         SELECT FROM game_revisions AS r
         WHERE r.tenant_id = $1 AND position($2 IN r.definition::text) > 0

@@ -1577,6 +1577,7 @@ CREATE TABLE leaderboard_standings (
 );
 CREATE UNIQUE INDEX leaderboard_standings_player ON leaderboard_standings (tenant_id, board_id, player_id);
 CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, board_id, rank) WHERE reason = 'PENDING';
+CREATE INDEX leaderboard_standings_prize ON leaderboard_standings (tenant_id, prize_id) WHERE prize_id <> '';
 
 -- ---------------------------------------------------------------- draws
 

@@ -143,7 +143,7 @@ class Connector:
                     limit=CONNECTIONS,
                     limit_per_host=CONNECTIONS_PER_HOST,
                     socket_factory=self._socket,
-                    resolver=Resolver(),
+                    resolver=Resolver.of_loop(),
                     use_dns_cache=False,  # The resolver shares lookups, except those that wait for their tenant's turn.
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -12,7 +12,7 @@ import socket
 import threading
 from contextlib import suppress
 from typing import Final, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -36,13 +36,20 @@ Lookup: TypeAlias = "asyncio.Future[Addresses | Exception]"
 
 
 class Resolver(AbstractResolver):
-    """Resolves names for one event loop. Its threads do not delay the end of the process."""
+    """Resolves names for one event loop (`of_loop`). Its threads do not delay the end of the process."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._lookups: dict[Key, Lookup] = {}
         self._turns = asyncio.Semaphore(THREADS)
         self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @staticmethod
+    def of_loop() -> Resolver:
+        """The resolver that all connectors of the running event loop share."""
+        loop = asyncio.get_running_loop()
+        if (found := _OF_LOOPS.get(loop)) is None:
+            found = _OF_LOOPS[loop] = Resolver()
+        return found
 
     async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> Addresses:
         """The addresses of a host. Raises OSError, or ValueError for a host that is no name."""
@@ -76,7 +83,7 @@ class Resolver(AbstractResolver):
         if (lookup := self._lookups.get(key)) is not None:
             release()
             return lookup
-        lookup = self._lookups[key] = self._loop.create_future()
+        lookup = self._lookups[key] = asyncio.get_running_loop().create_future()
         lookup.add_done_callback(release)  # Not at the end of the attempt: the thread may last longer.
         try:
             threading.Thread(target=self._run, args=(key, lookup), name="lookup", daemon=True).start()
@@ -91,14 +98,17 @@ class Resolver(AbstractResolver):
         except Exception as error:
             found = error
         with suppress(RuntimeError):  # The loop has closed.
-            self._loop.call_soon_threadsafe(self._end, key, lookup, found)
+            lookup.get_loop().call_soon_threadsafe(self._end, key, lookup, found)
 
     def _end(self, key: Key, lookup: Lookup, found: Addresses | Exception) -> None:
         lookup.set_result(found)
         if isinstance(found, Exception):
             del self._lookups[key]
         else:
-            self._loop.call_later(CACHE_SECONDS, self._lookups.pop, key)
+            lookup.get_loop().call_later(CACHE_SECONDS, self._lookups.pop, key)
+
+
+_OF_LOOPS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Resolver]] = WeakKeyDictionary()
 
 
 def _addresses(host: str, family: int) -> Addresses:

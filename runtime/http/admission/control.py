@@ -132,7 +132,7 @@ class AdmissionControl:
         mask, tag = 0, tag_of(tenant_id, player_id or holder)
         keys: list[Arg] = []
         if ip and (player_id or holder):
-            # No token proves the holder. With the address in its key, it has no bucket that a stranger could drain.
+            # No token proves the holder: with the address in the key, only clients behind it can use up the bucket.
             keys.append(rates.player_key(tag, player_id or f"{holder} {ip}"))
             mask = _PLAYER
         if ip and not store.sharded:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import asyncpg
 import msgspec
+import structlog
 
 import sql
 from runtime import messages as m
 from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import Replay
-from runtime.actors.rewards import FIELDS, listed_for_owner, open_code
+from runtime.actors.rewards import FIELDS, CodeUnavailable, listed_for_owner, open_code
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.campaigns.message_samples import from_row as message
@@ -24,9 +26,12 @@ from runtime.operations.row import REWARD_MANAGERS
 from runtime.outgoing.bodies import delivery_body
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX
 from runtime.outgoing.vault import code_context, vault_of
+from runtime.stores.database import StoreUnavailable
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
+
+log = structlog.get_logger(__name__)
 
 _SQL: Final = sql.load("rewards")
 SENDS_NOTHING: Final = frozenset({"none", "voucher_code", "manual"})
@@ -55,7 +60,10 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
 
 
 async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> None:
-    """Sets the code of a reward that was delivered at once, or `code_error`: the redemption itself is committed."""
+    """Sets the code of a reward that was delivered at once, or `code_error`.
+
+    The redemption is committed: if the database fails now, the reply has no code, and ListRewards has it later.
+    """
     reward = (reply.reply if isinstance(reply, Replay) else reply).reward
     assert reward is not None, "every redemption gives a reward"
     if reward.status is not m.RewardStatus.FULFILLED or reward.type == "points":
@@ -65,8 +73,10 @@ async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> None:
         row = await engine.database.fetchrow(_SQL["code"], tenant_id, reward.id)
         if row is not None:
             reward.code = open_code(engine, tenant_id, row, reward.id, reward.prize_id)
-    except Fault as fault:
-        reward.code_error = fault.reason
+    except CodeUnavailable as error:
+        reward.code_error = error.reason
+    except (StoreUnavailable, asyncpg.PostgresError) as error:
+        log.warning("code_not_read", reward_id=reward.id, why=str(error))
 
 
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:

@@ -1233,7 +1233,7 @@ WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AN
   )
 
 -- name: prize_codes
--- An assigned code belongs to an existing reward of the same prize, and is given once: to one reward, which has no other.
+-- An assigned code belongs to an existing reward of the same prize. No fingerprint of a code, and no reward, occurs twice.
 SELECT c.prize_id AS id, c.code_id AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        'reward ' || c.reward_id || ' of ' || c.prize_id AS expected,
        coalesce('of ' || r.prize_id, 'no such reward') AS found

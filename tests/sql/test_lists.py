@@ -51,14 +51,15 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
     "rewards.list": (
         ("reward_id",),
         [
-            (("ann", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r6 r5 r4 r3 r2 r1"),
-            (("bob", "", "", "", "", FROM_THE_FIRST, 20), "r7"),
-            (("ann", "won", "", "", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
-            (("ann", "expired", "", "", "", FROM_THE_FIRST, 20), "r4"),
-            (("ann", "", "camp_2", "", "", FROM_THE_FIRST, 20), "r1"),
-            (("ann", "", "", "cup", "", FROM_THE_FIRST, 20), "r2"),
-            (("ann", "", "", "", "game_2", FROM_THE_FIRST, 20), "r6"),
-            (("ann", "", "", "", "", "r6", 3), "r5 r4 r3"),
+            (("ann", "", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r6 r5 r4 r3 r2 r1"),
+            (("bob", "", "", "", "", "", FROM_THE_FIRST, 20), "r7"),
+            (("ann", "won", "", "", "", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
+            (("ann", "expired", "", "", "", "", FROM_THE_FIRST, 20), "r4"),
+            (("ann", "", "camp_2", "", "", "", FROM_THE_FIRST, 20), "r1"),
+            (("ann", "", "", "cup", "", "", FROM_THE_FIRST, 20), "r2"),
+            (("ann", "", "", "", "game_2", "", FROM_THE_FIRST, 20), "r6"),
+            (("ann", "", "", "", "", "", "r6", 3), "r5 r4 r3"),
+            (("ann", "", "", "", "", "r4", FROM_THE_FIRST, 20), "r4"),
         ],
     ),
     "rewards.search": (
@@ -197,7 +198,7 @@ async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncp
 
 
 async def test_code_is_shown_with_its_reward_once_delivered(connection: asyncpg.Connection) -> None:
-    rows = await connection.fetch(statement("rewards.list"), "t", "ann", "", "", "", "", FROM_THE_FIRST, 20)
+    rows = await connection.fetch(statement("rewards.list"), "t", "ann", "", "", "", "", "", FROM_THE_FIRST, 20)
     assert {row["reward_id"]: row["ciphertext"] for row in rows if row["ciphertext"]} == {"r9": b"nine"}
 
 

@@ -106,10 +106,12 @@ FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.campaign_id = $3
 
 -- name: list
--- A player's entries by campaign, after $5. $3 a campaign ('': all), $4 the staff's merchant ('': the tenant).
+-- A player's entries by campaign, after $5. $3 a campaign ('': all), $4 the staff's merchant ('': the tenant). theirs:
+-- whether the staff may write the campaign; a merchant's staff does not see what the tenant's own entrants filled in.
 SELECT e.entry_id, e.campaign_id, e.fields, e.given, e.age, e.age_on, e.country, e.locale, e.source, c.entry_needs,
        unix(e.created_at) AS created_at, unix(e.updated_at) AS updated_at,
-       entry_decisions($1, e.entry_id, e.given, consent_tokens(c.entry)) AS consents
+       entry_decisions($1, e.entry_id, e.given, consent_tokens(c.entry)) AS consents,
+       $4 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $4, true) AS o) AS theirs
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.player_id = $2 AND ($3 = '' OR e.campaign_id = $3)
   AND ($4 = '' OR e.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))

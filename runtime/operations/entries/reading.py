@@ -41,17 +41,24 @@ async def get_entry(engine: Engine, request: m.GetEntryRequest) -> m.EntryReply:
 async def list_player_entries(engine: Engine, request: m.ListPlayerEntriesRequest) -> m.ListEntriesReply:
     """Lists the player's entries by campaign, each with its consents.
 
-    The fields are hidden from staff who may not move rewards.
+    The fields are hidden from staff who may not move rewards. A merchant's staff sees neither the fields, the source nor
+    the language of entries to the tenant's own campaigns.
     """
     if not await engine.database.fetchval(_IS_KNOWN, tenant_of(request), request.id):
         raise unknown("player", request.id)
     filters = (tenant_of(request), request.id, request.campaign_id, merchant_of(request))
     rows, pagination = await reading.page(engine, SQL["list"], request, *filters, key="campaign_id")
-    entries = [entry_from_row(row) for row in rows]
-    if not request.reveal:
-        for entry in entries:
-            entry.fields = dict.fromkeys(entry.fields or {}, reading.HIDDEN)
+    entries = [_shown(row, reveal=request.reveal) for row in rows]
     return m.ListEntriesReply(items=entries, pagination=pagination)
+
+
+def _shown(row: asyncpg.Record, *, reveal: bool) -> m.Entry:
+    entry = entry_from_row(row)
+    if not (reveal and row["theirs"]):
+        entry.fields = dict.fromkeys(entry.fields or {}, reading.HIDDEN)
+    if not row["theirs"]:
+        entry.source, entry.locale = None, ""
+    return entry
 
 
 async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) -> m.PlayerEntryReply:

@@ -217,6 +217,11 @@ async def test_export_masks_contacts_by_role_and_merchant(stack: Stack) -> None:
     shop = replace(stack, merchant_id=merchant_id)
     assert await winners(shop, "reward_manager") == {open_to_all["campaign"]: veiled, own["campaign"]: bob}
     assert (await winners(shop, "admin"))[open_to_all["campaign"]] == veiled
+    fill = """UPDATE entries SET fields = '{"name": "N"}', source = '{"referrer": "x"}' WHERE tenant_id = $1"""
+    await stack.database.execute(fill, stack.tenant_id)
+    for player_id, shown in (("player_ann", ("****", False)), ("player_bob", ("N", True))):
+        (entry,) = (await shop.admin("GET", f"/admin/players/{player_id}/entries")).data["items"]
+        assert (entry["fields"]["name"], bool(entry["source"])) == shown
 
 
 CHANGED: Final[dict[str, tuple[str, Any, str, str]]] = {

@@ -41,8 +41,8 @@ async def get_entry(engine: Engine, request: m.GetEntryRequest) -> m.EntryReply:
 async def list_player_entries(engine: Engine, request: m.ListPlayerEntriesRequest) -> m.ListEntriesReply:
     """Lists the player's entries by campaign, each with its consents.
 
-    The fields are hidden from staff who may not move rewards. A merchant's staff sees neither the fields, the source nor
-    the language of entries to the tenant's own campaigns.
+    The fields are hidden from staff who may not move rewards. A merchant's staff sees neither the fields, the source
+    nor the language of entries to the tenant's own campaigns.
     """
     if not await engine.database.fetchval(_IS_KNOWN, tenant_of(request), request.id):
         raise unknown("player", request.id)

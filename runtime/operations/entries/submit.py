@@ -20,9 +20,10 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import keyed, mismatch, replayed
+from runtime.actors.idempotency import cached_hash, keyed, mismatch, replayed
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations.entries import captcha, contacts
+from runtime.outgoing.vault import vault_of
 from runtime.rules import entry as rules
 from runtime.rules.proof_of_work import Solved
 from runtime.wire.schema import fields_of
@@ -46,12 +47,13 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     """Creates the player's entry to the campaign, or updates it, and says what it lacks.
 
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
-    guest is created if the campaign has a public game; `guest_token` identifies the guest later. A consent that is
-    false is withdrawn at once. PERMISSION_DENIED NOT_ELIGIBLE with `why`, and nothing is stored. FAILED_PRECONDITION
-    CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry; UNAVAILABLE CAPTCHA_UNAVAILABLE.
+    guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
+    Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once. PERMISSION_DENIED
+    NOT_ELIGIBLE with `why`, and nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to
+    solve for a new entry; UNAVAILABLE CAPTCHA_UNAVAILABLE.
     """
     tenant_id, newcomer = tenant_of(request), not request.player_id
-    player_id = ids.make("guest") if newcomer else player_id_of(request)
+    player_id = _new_guest(engine, request) if newcomer else player_id_of(request)
     solved: _Solved | None = None
     for _ in range(ATTEMPTS):
         about = _About(engine, tenant_id, request.id, player_id, newcomer, solved=solved)
@@ -62,10 +64,22 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
         try:
             return await engine.database.transaction(work)
         except _Merged as merged:
-            player_id = merged.player_id
+            # Without a token, nobody enters as the player that the guest became.
+            player_id = ids.make("guest") if newcomer else merged.player_id
         except _Unsolved as needed:
             solved = _Solved(needed.captcha, await captcha.verify(engine, needed.captcha, request))
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
+
+
+def _new_guest(engine: Engine, request: m.SubmitEntryRequest) -> str:
+    """The id of the guest that this request creates: with a key, the same one for each retry. Otherwise a retry after a
+    lost reply would make a second entry, whose contact the first one has taken.
+    """
+    if not request.idempotency_key:
+        return ids.make("guest")
+    text = f"{request.idempotency_key}\0{cached_hash(request).hex()}"
+    scope = f"entry guest/{tenant_of(request)}/{request.id}"
+    return ids.guest_of(vault_of(engine.keyring.code).fingerprints(text, scope)[0], request.id)
 
 
 async def enter(
@@ -114,10 +128,18 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     player = await connection.fetchrow(SQL["lock_player"], about.tenant_id, about.player_id)
     if player is None:
         raise unknown("tenant", about.tenant_id)
-    if player["merged_into"] is not None:
+    once = keyed(request, player_id=about.player_id)
+    kept = None if once.key is None else await connection.fetchrow(SQL["replay"], *about.key, once.key)
+    if player["merged_into"] is not None and kept is None:
         raise _Merged(player["merged_into"])
     if player["status"] == "suspended":
         raise suspended("player")
+    guest_id = about.player_id if about.newcomer and player["merged_into"] is None else ""
+    if kept is not None:
+        if kept["request_hash"] != once.request_hash:
+            raise mismatch()
+        replayed.set(True)
+        return m.SubmitEntryReply(**kept["reply"], guest_player_id=guest_id)
     campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
     if campaign is None:
         raise unknown("campaign", about.campaign_id)
@@ -126,12 +148,6 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     form = campaign["entry"]
     if form is None:
         raise invalid("fields", "the campaign has no entry form")
-    once = keyed(request, player_id=about.player_id)
-    if once.key is not None and (kept := await connection.fetchrow(SQL["replay"], *about.key, once.key)) is not None:
-        if kept["request_hash"] != once.request_hash:
-            raise mismatch()
-        replayed.set(True)
-        return m.SubmitEntryReply(**kept["reply"])
     before = await connection.fetchrow(SQL["lock"], *about.key)
     if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
         raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
@@ -145,9 +161,7 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     if once.key is not None:
         reply = {"entry_id": entry_id, "missing": missing}
         await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
-    return m.SubmitEntryReply(
-        entry_id=entry_id, missing=missing, guest_player_id=about.player_id if about.newcomer else ""
-    )
+    return m.SubmitEntryReply(entry_id=entry_id, missing=missing, guest_player_id=guest_id)
 
 
 async def _use_captcha(connection: asyncpg.Connection, about: _About, name: str, request: m.SubmitEntryRequest) -> None:

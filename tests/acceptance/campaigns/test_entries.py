@@ -286,6 +286,9 @@ async def test_idempotency_key_replays_the_first_reply(stack: Stack) -> None:
     assert not (await desk.given())["consents"][0]["given"], "a late retry does not give the consent again"
     other = await stack.core("POST", desk.path, {"player_id": "ann", "idempotency_key": "k1", "locale": "fr"})
     assert (other.http, other.reason) == (422, "IDEMPOTENCY_MISMATCH")
+    tries = [one.data for one in await asyncio.gather(*[desk.submit("", "k2", **body) for _ in range(2)])]
+    tokens = [jwt.decode(one["guest_token"], options={"verify_signature": False}) for one in tries]
+    assert len({(one["entry_id"], token["sub"]) for one, token in zip(tries, tokens, strict=True)}) == 1
 
 
 async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack: Stack) -> None:

@@ -12,6 +12,7 @@
 --   suspended     the tenant, the campaign's merchant or the player is suspended
 --   illegal       not won, or no longer; see status and claimed_at
 --   unentered     the campaign needs an entry before claims; `entry_missing` lists what it lacks
+--   barred        the campaign does not admit the country of the player's entry, `barred_country`
 --   unanswered    invalid answers, listed in `problems`; nothing was changed
 --   out_of_stock  no code is free; nothing was changed
 WITH
@@ -39,7 +40,7 @@ evaluated AS (
                             WHERE tenant_id = $1 AND player_id = h.player_id AND status = 'suspended') THEN 'player'
            END AS suspended,
            prize_content(p) AS prize, p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems,
-           entry_missing(c.entry_needs, e.given) AS entry_missing
+           entry_missing(c.entry_needs, e.given) AS entry_missing, barred_country(c.entry, e.given) AS barred_country
     FROM locked AS h
     LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = h.campaign_id
         AND c.entry ->> 'mode' = 'before_claim'
@@ -68,7 +69,7 @@ due AS (
     -- The win took a code unless the prize's channel was another. No lock needed: the reward's lock covers it.
     LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
     WHERE h.effective_status = 'won' AND h.suspended IS NULL AND h.problems IS NULL
-      AND h.entry_missing IS NULL
+      AND h.entry_missing IS NULL AND h.barred_country IS NULL
 ),
 code_picks AS (
     -- SKIP LOCKED: do not wait for concurrent picks.
@@ -126,6 +127,7 @@ SELECT
         WHEN h.suspended IS NOT NULL THEN 'suspended'
         WHEN h.effective_status <> 'won' THEN 'illegal'
         WHEN h.entry_missing IS NOT NULL THEN 'unentered'
+        WHEN h.barred_country IS NOT NULL THEN 'barred'
         WHEN h.problems IS NOT NULL THEN 'unanswered'
         ELSE 'out_of_stock'
     END AS outcome,
@@ -134,7 +136,7 @@ SELECT
     unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
     unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
     unix(h.expires_at) AS expires_at,
-    h.problems, h.entry_missing, h.prize,
+    h.problems, h.entry_missing, h.barred_country, h.prize,
     coalesce(k.key_id, CASE WHEN d.coded THEN d.reserved_key_id END) AS key_id,
     coalesce(k.ciphertext, CASE WHEN d.coded THEN d.reserved_ciphertext END) AS ciphertext,
     h.suspended,

@@ -129,7 +129,7 @@ FROM (
     FROM draws AS d
     JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
     JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id
-        AND entry_missing(c.entry_needs, e.given) IS NULL
+        AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
     LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = e.player_id
     WHERE d.tenant_id = $1 AND d.draw_id = $2 AND coalesce(p.status, 'active') = 'active'
 ) AS t;
@@ -297,7 +297,7 @@ SELECT 1
 FROM draws AS d
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
 JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id AND e.player_id = $3
-    AND entry_missing(c.entry_needs, e.given) IS NULL
+    AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
 WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'entries')::boolean
 UNION ALL
 SELECT l.tickets

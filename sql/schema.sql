@@ -1077,6 +1077,19 @@ CREATE FUNCTION entry_missing(needs jsonb, given text[]) RETURNS jsonb LANGUAGE 
         WHERE given IS NULL OR NOT (n.need -> 1) ?| given
     ), CASE WHEN given IS NULL THEN '["entry"]'::jsonb END) END;
 
+-- The first country among an entry's tokens that its form does not admit; '' if none is known and only some are admitted.
+-- NULL: admitted. As barred_country of runtime/rules/entry.py.
+CREATE FUNCTION barred_country(form jsonb, given text[]) RETURNS text LANGUAGE sql IMMUTABLE RETURN (
+    SELECT min(n.country)
+    FROM (
+        SELECT substr(token, length('country:') + 1) FROM unnest(given) AS token WHERE starts_with(token, 'country:')
+        UNION ALL
+        SELECT '' WHERE NOT EXISTS (SELECT FROM unnest(given) AS token WHERE starts_with(token, 'country:'))
+    ) AS n (country)
+    WHERE form #> '{countries,deny}' ? n.country
+       OR (form #> '{countries,allow}' <> '[]' AND NOT form #> '{countries,allow}' ? n.country)
+);
+
 -- The tokens of a form's consents: one for each language's text.
 CREATE FUNCTION consent_tokens(form jsonb) RETURNS text[] LANGUAGE sql STABLE RETURN ARRAY(
     SELECT 'consent:' || (k ->> 'id') || ':' || encode(sha256(convert_to(t.value, 'UTF8')), 'hex')

@@ -61,7 +61,7 @@ def _claim(
     names = "player_id prize_id name type value quantity game_id play_id campaign_id milestone_id"
     times = {name: unix(row[name] if row else None) for name in ("won_at", "claimed_at", "fulfilled_at", "expires_at")}
     return (
-        {"outcome": outcome, "reward_id": reward_id, "entry_missing": None}
+        {"outcome": outcome, "reward_id": reward_id, "entry_missing": None, "barred_country": None}
         | of(
             row, names, status=status_now, prize=CONTENT, problems=None, suspended=None, merchant_id="" if row else None
         )

@@ -24,7 +24,7 @@ from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_cod
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CHANNELS
-from runtime.rules.entry import entry_required
+from runtime.rules.entry import entry_required, not_eligible
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 
@@ -233,6 +233,8 @@ def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
             return suspended(row["suspended"])
         case "unentered":
             return entry_required(row["entry_missing"])
+        case "barred":
+            return not_eligible("COUNTRY", country=row["barred_country"])
         case "unanswered":
             return answers.unanswered(row["problems"])
         case "illegal":

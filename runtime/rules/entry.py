@@ -3,7 +3,7 @@
 A stored form is the EntryForm of game.proto with enums as tokens. A complete part of an entry is a token in
 `entries.given`: `field:KEY:KIND`, `age:YEARS`, `consent:ID:SHA256` of the text that was shown, `country:CODE`. A form's
 needs list the tokens that it accepts for each part. So a changed text or age needs a new token and is asked again, and
-both a game's actor and a claim's statement (entry_missing in sql/schema.sql) decide by the same stored list.
+both a game's actor and a claim's statement (sql/schema.sql) decide by the same stored list.
 """
 
 from __future__ import annotations

@@ -229,7 +229,8 @@ def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: 
         # Only the required age is recorded: the exact one would reveal the year of birth.
         after.age, after.age_on = min(age, form["min_age"]), today
     countries = rules.countries_of(form, after.fields, after.country)
-    withdraws = not request.fields and not any((request.consents or {}).values())
+    # A barred player may still withdraw consents. An empty submission withdraws nothing.
+    withdraws = before is not None and not request.fields and request.consents and not any(request.consents.values())
     if not withdraws and (barred := rules.barred_country(form["countries"], countries)) is not None:
         raise rules.not_eligible("COUNTRY", country=barred)
     _decide_consents(form, after, request)

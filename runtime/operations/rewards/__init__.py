@@ -42,7 +42,14 @@ ROWS: Final = (
         "answers to the prize's `claim_fields`, by key; the problem of one is reported at `answers.KEY`.",
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         confidential=True,
-        refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "ENTRY_REQUIRED", "OUT_OF_STOCK", "CODE_UNAVAILABLE"),
+        refusals=(
+            "ALREADY_CLAIMED",
+            "ILLEGAL_TRANSITION",
+            "ENTRY_REQUIRED",
+            "NOT_ELIGIBLE",
+            "OUT_OF_STOCK",
+            "CODE_UNAVAILABLE",
+        ),
         example={"answers": {"size": "M"}},
     ),
     Operation(

@@ -168,6 +168,10 @@ async def test_claim_requires_the_entry_of_its_campaign(stack: Stack, shelf: She
     assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "ENTRY_REQUIRED")
     assert refused.envelope["data"]["missing"] == ["fields.email", "consents.terms"]
     await desk.enter()
+    await desk.change(mode="ENTRY_MODE_BEFORE_CLAIM", countries={"allow": ["AT"]})
+    barred = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
+    assert barred.envelope["data"]["why"] == {"reason": "COUNTRY", "country": ""}
+    await desk.change(mode="ENTRY_MODE_BEFORE_CLAIM")
     assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")).code == "OK"
 
 
@@ -252,8 +256,9 @@ async def test_country_header_counts_only_from_a_trusted_proxy(stack: Stack, ref
     body = {"fields": {"email": "ann@example.com"}}
     answer = await stack.consumer("POST", desk.path, body, player="ann", headers={"X-Country": "FR"})
     assert answer.reason == ("NOT_ELIGIBLE" if refused else "")
-    direct = await stack.core("POST", desk.path, {**body, "player_id": "bob", "country": "FR"})
-    assert direct.reason == "NOT_ELIGIBLE"
+    for sent in (body, {}, {"consents": {"news": False}}):
+        direct = await stack.core("POST", desk.path, {**sent, "player_id": "bob", "country": "FR"})
+        assert direct.reason == "NOT_ELIGIBLE"
     forged = await stack.consumer("POST", desk.path, {**body, "country": "DE"}, player="ann")
     assert fields_of(forged) == ["country"]
 

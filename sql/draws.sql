@@ -121,7 +121,8 @@ FROM (
 ) AS t;
 
 -- name: freeze_entries
--- As `freeze_balances`: a ticket for each entry of the draw's campaign that its form still accepts. $1 tenant, $2 draw.
+-- As `freeze_balances`: a ticket for each entry of the draw's campaign that was complete in time and that its form
+-- still accepts. $1 tenant, $2 draw.
 INSERT INTO draw_tickets (tenant_id, draw_id, first_ticket, tickets, player_id, holder)
 SELECT $1, $2, row_number() OVER (ORDER BY t.holder) - 1, 1, t.player_id, t.holder
 FROM (
@@ -129,7 +130,7 @@ FROM (
     FROM draws AS d
     JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
     JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id
-        AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
+        AND NOT e.late AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
     LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = e.player_id
     WHERE d.tenant_id = $1 AND d.draw_id = $2 AND coalesce(p.status, 'active') = 'active'
 ) AS t;
@@ -297,7 +298,7 @@ SELECT 1
 FROM draws AS d
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
 JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = d.campaign_id AND e.player_id = $3
-    AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
+    AND NOT e.late AND entry_missing(c.entry_needs, e.given) IS NULL AND barred_country(c.entry, e.given) IS NULL
 WHERE d.tenant_id = $1 AND d.draw_id = $2 AND d.status = 'open' AND (d.tickets ->> 'entries')::boolean
 UNION ALL
 SELECT l.tickets

@@ -48,18 +48,18 @@ WHERE tenant_id = $1 AND campaign_id = $2 AND entries < $3::bigint
 RETURNING entries
 
 -- name: insert
--- Creates an entry $4. $5 fields, $6 tokens, $7 age and $8 when it was proven, $9 country, $10 locale, $11 whether it
--- counts toward the limit, $12 source. No update changes the source.
+-- Creates an entry $4. $5 fields, $6 tokens, $7 age and $8 when it was proven, $9 country, $10 locale, $11 whether it is
+-- late, $12 whether it counts toward the limit, $13 source. No update changes the source.
 INSERT INTO entries (
-    tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale, counted, source
+    tenant_id, campaign_id, player_id, entry_id, fields, given, age, age_on, country, locale, late, counted, source
 )
-VALUES ($1, $3, $2, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+VALUES ($1, $3, $2, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 RETURNING revision
 
 -- name: update
 -- Writes a locked entry's next revision. $4 fields, $5 tokens, $6 age and $7 when it was proven, $8 country, $9 locale,
--- $10 whether it counts toward the limit.
-UPDATE entries SET fields = $4, given = $5, age = $6, age_on = $7, country = $8, locale = $9, counted = $10,
+-- $10 whether it is late, $11 whether it counts toward the limit.
+UPDATE entries SET fields = $4, given = $5, age = $6, age_on = $7, country = $8, locale = $9, late = $10, counted = $11,
                    revision = revision + 1, updated_at = now()
 WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2
 RETURNING revision

@@ -426,7 +426,8 @@ ORDER BY n.campaign_id FOR UPDATE;
 -- Deletes the guest's entries to campaigns that the player entered too: the player's own count. Their receipts, which
 -- name the texts that the guest's plays were made under, and their contacts go to the player's entry.
 WITH pairs AS (
-    SELECT g.campaign_id, g.entry_id AS guests, p.entry_id AS players, g.counted, g.counted AND p.counted AS counted_twice
+    SELECT g.campaign_id, g.entry_id AS guests, p.entry_id AS players, g.counted, g.counted AND p.counted AS counted_twice,
+           (g.late OR p.late) AND NOT (g.counted AND NOT g.late) AND NOT (p.counted AND NOT p.late) AS late
     FROM entries AS g
     JOIN entries AS p ON p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.player_id = $3
     WHERE g.tenant_id = $1 AND g.player_id = $2
@@ -437,7 +438,7 @@ discounted AS (
     RETURNING 1
 ),
 counted AS (
-    UPDATE entries AS e SET counted = e.counted OR pairs.counted, has_guests = true
+    UPDATE entries AS e SET counted = e.counted OR pairs.counted, late = pairs.late, has_guests = true
     FROM pairs WHERE e.tenant_id = $1 AND e.campaign_id = pairs.campaign_id AND e.player_id = $3
 ),
 deleted AS (

@@ -1113,8 +1113,8 @@ CREATE FUNCTION entry_contact(form jsonb, fields jsonb, kind text) RETURNS text 
 -- lists: field:KEY:KIND, age:YEARS, consent:ID:SHA256, and country:CODE. revision: increases with every change; a play's
 -- commit names the revision that it was decided with. age, age_on: the age that was proven and when; the date of birth is not
 -- stored. country: by the trusted proxy's header. counted: toward the campaign's max_entries, since it was once complete.
--- source: where the player came from (EntrySource of game.proto), from the first submission; {}: unknown. has_guests: a
--- merged guest's entry ended in it.
+-- late: no ticket in draws, since it was first completed after the campaign's end. source: where the player came from
+-- (EntrySource of game.proto), from the first submission; {}: unknown. has_guests: a merged guest's entry ended in it.
 CREATE TABLE entries (
     tenant_id   text COLLATE "C" NOT NULL,
     campaign_id ident       NOT NULL,
@@ -1132,6 +1132,7 @@ CREATE TABLE entries (
     updated_at  timestamptz NOT NULL DEFAULT now(),
     source      jsonb       NOT NULL DEFAULT '{}',
     has_guests  boolean     NOT NULL DEFAULT false,
+    late        boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, campaign_id, player_id)
 );
 CREATE UNIQUE INDEX entries_id ON entries (tenant_id, entry_id);

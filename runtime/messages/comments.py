@@ -1179,7 +1179,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "currency": "A currency of wallets: each unit of a player's balance is a ticket.",
         "scope_key": "The scope of these balances; empty: the campaign.",
         "ranking": "The id of a leaderboard: each point of a player's score is a ticket.",
-        "entries": "Each player with a complete entry to the campaign has one ticket.",
+        "entries": "Each player who completed an entry before the campaign's end has one ticket.",
         "imported": "Tickets come from a list that staff import, until the draw is closed."
     },
     "DrawPrize": {

@@ -80,7 +80,7 @@ async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) 
             raise unknown("entry", request.campaign_id)
         if not await connection.fetchval(SQL["may_write"], tenant_id, request.campaign_id, merchant_of(request)):
             raise forbidden("campaign", request.campaign_id)
-        names = ("fields", "age", "age_on", "country", "locale")
+        names = ("fields", "age", "age_on", "country", "locale", "late")
         after = Decided(given=set(before["given"]), **{name: before[name] for name in names})
         for consent_id in dict.fromkeys(request.consents):
             withdraw(after, consent_id)

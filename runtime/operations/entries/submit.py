@@ -150,18 +150,37 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise invalid("fields", "the campaign has no entry form")
     before = await connection.fetchrow(SQL["lock"], *about.key)
     if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
-        raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
+        raise _closed()
     decided = decide(form, before, request, campaign["today"])
     source = source_of(request.source)
     if before is None and (needed := form.get("captcha")) and not about.actor:
         await _use_captcha(connection, about, needed, request)
     entry_id = before["entry_id"] if before is not None else ids.make("entry")
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
+    decided.late = _is_late(campaign, before, complete=not missing)
     await _write(connection, about, form, before, decided, entry_id, source, complete=not missing)
     if once.key is not None:
         reply = {"entry_id": entry_id, "missing": missing}
         await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
     return m.SubmitEntryReply(entry_id=entry_id, missing=missing, guest_player_id=guest_id)
+
+
+def _is_late(campaign: asyncpg.Record, before: asyncpg.Record | None, *, complete: bool) -> bool:
+    """Whether the entry has no ticket in draws: it was created, or first completed, after the campaign's end. Claims
+    admit it. CAMPAIGN_CLOSED if the form is not for claims: players had until the end to complete it.
+    """
+    if campaign["status"] != "ended":
+        return False
+    if before is None:
+        return True
+    completes = complete and not before["counted"] and bool(rules.missing_of(campaign["entry_needs"], before["given"]))
+    if completes and campaign["entry"]["mode"] != "before_claim":
+        raise _closed()
+    return completes or bool(before["late"])
+
+
+def _closed() -> Fault:
+    return Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
 
 
 async def _use_captcha(connection: asyncpg.Connection, about: _About, name: str, request: m.SubmitEntryRequest) -> None:
@@ -205,6 +224,8 @@ class Decided:
     age_on: date | None
     country: str
     locale: str
+    late: bool = False
+    """Whether it has no ticket in draws."""
     receipts: list[Receipt] = field(default_factory=list)
 
 
@@ -321,6 +342,7 @@ def columns(decided: Decided) -> tuple[Any, ...]:
         decided.age_on,
         decided.country,
         decided.locale,
+        decided.late,
     )
 
 

@@ -476,14 +476,27 @@ async def test_source_of_an_entry_is_that_of_its_first_submission(stack: Stack) 
     assert (await desk.given())["source"] is None
 
 
-async def test_draw_has_a_ticket_for_each_complete_entry(stack: Stack) -> None:
-    desk = await desk_of(stack, FORM)
+async def test_draw_has_a_ticket_for_each_admitted_entry_complete_in_time(stack: Stack) -> None:
+    desk = await desk_of(stack, {**FORM, "mode": "ENTRY_MODE_BEFORE_CLAIM"})
     for player in ("ann", "bob"):
         await desk.enter(player)
-    assert (await desk.submit("cleo", fields={"email": "cleo@example.com"})).data["missing"] == ["consents.terms"]
+    for player in ("cleo", "dan", "fay"):
+        begun = await desk.submit(player, fields={"email": f"{player}@x.example"})
+        assert begun.data["missing"] == ["consents.terms"]
+    abroad = {"player_id": "cleo", "country": "FR", "consents": {"terms": True}}
+    assert (await stack.core("POST", desk.path, abroad)).data["missing"] == []
+    await desk.change(mode="ENTRY_MODE_BEFORE_CLAIM", countries={"deny": ["FR"]})
     terms = {"tickets": {"entries": True}, "prizes": [{"prize_id": await desk.world.prize(), "count": 1}]}
     body = {"campaign_id": desk.world.campaign_id, "name": "Raffle", "randomness": {"kind": "INTERNAL"}, **terms}
     draw = (await stack.admin("POST", "/admin/draws", body)).data
+    await stack.database.execute("UPDATE campaigns SET end_date = now() WHERE tenant_id = $1", stack.tenant_id)
+    for player in ("dan", "eve"):
+        await desk.enter(player)  # In time for a claim.
+    reopen = """UPDATE campaigns SET entry = entry || '{"mode": "open"}' WHERE tenant_id = $1"""
+    await stack.database.execute(reopen, stack.tenant_id)
+    assert (await desk.submit("fay", consents={"terms": True})).reason == "CAMPAIGN_CLOSED"
+    draws = [await stack.consumer("GET", f"/draws/{draw['id']}", player=one) for one in ("ann", "cleo", "dan", "eve")]
+    assert [one.data.get("me", {}).get("tickets", 0) for one in draws] == [1, 0, 0, 0]
     closed = (await stack.admin("POST", f"/admin/draws/{draw['id']}/close", {})).data
     assert (closed["ticket_count"], closed["holder_count"]) == (2, 2)
     assert (await stack.admin("POST", f"/admin/draws/{draw['id']}/draw", {})).data["status"] == "DRAW_STATUS_DRAWN"

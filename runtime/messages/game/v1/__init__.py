@@ -3631,7 +3631,7 @@ class DrawTickets(betterproto2.Message):
 
     entries: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Each player with a complete entry to the campaign has one ticket.
+    Each player who completed an entry before the campaign's end has one ticket.
     """
 
     imported: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)

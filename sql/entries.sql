@@ -80,10 +80,12 @@ SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'tombola entry', $1
 FROM (SELECT unnest($3::bytea[]) AS k ORDER BY k) AS hashes
 
 -- name: take_contacts
--- Takes contacts $3 (hashes) in campaign $2 for entry $4, in key order. Contacts of another entry are not taken.
+-- Takes contacts $3 (hashes) in campaign $2 for entry $4, in key order. Returns the new ones: contacts of another entry
+-- are not taken. No row: none is new.
 INSERT INTO entry_contacts (tenant_id, campaign_id, contact_hash, entry_id)
 SELECT $1, $2, n.contact_hash, $4 FROM unnest($3::bytea[]) AS n (contact_hash) ORDER BY n.contact_hash
 ON CONFLICT DO NOTHING
+RETURNING contact_hash
 
 -- name: contact_of_others
 -- Whether another entry than $4 has one of the contacts $3 in campaign $2. A separate statement: it sees the entries that
@@ -92,6 +94,11 @@ SELECT EXISTS (
     SELECT FROM entry_contacts
     WHERE tenant_id = $1 AND campaign_id = $2 AND contact_hash = ANY($3::bytea[]) AND entry_id <> $4
 )
+
+-- name: earlier_contacts
+-- How many contacts besides the current $3 entry $4 has taken in campaign $2.
+SELECT count(*) FROM entry_contacts
+WHERE tenant_id = $1 AND campaign_id = $2 AND entry_id = $4 AND contact_hash <> ALL($3::bytea[])
 
 -- name: contacts_of_player
 -- The contacts that a player logs in with.

@@ -74,6 +74,7 @@ _WHY: Final = {
     "COUNTRY": "the player's country is not admitted",
     "MAX_ENTRIES": "the campaign has its maximum of entries",
     "CONTACT": "another player entered with this contact",
+    "MAX_CONTACTS": "the entry's contacts were changed too often",
 }
 
 

@@ -123,7 +123,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "CAPTCHA_UNAVAILABLE": Refusal(_LATER, "the captcha's service does not answer, or is not configured"),
     "NOT_ELIGIBLE": Refusal(
         Status.PERMISSION_DENIED,
-        "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES or CONTACT",
+        "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES, CONTACT or MAX_CONTACTS",
         {"why": {"reason": "AGE", "min_age": 18}},
     ),
     "NO_TURNS": Refusal(_NOT_NOW, "the play costs a turn, and the player has none", {"resets_at": 0}),

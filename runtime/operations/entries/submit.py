@@ -33,6 +33,9 @@ SQL: Final = sql.load("entries")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _MEET: Final = sql.load("players")["create"]
 
+CONTACTS_MAX: Final = 5
+"""Earlier contacts that an entry keeps for itself: with more, one player could lock out many mailboxes."""
+
 ATTEMPTS: Final = 3
 """Attempts of a submission whose guest was merged into a player meanwhile."""
 
@@ -312,7 +315,8 @@ async def _write(
     *,
     complete: bool,
 ) -> None:
-    """Writes the entry with its receipts and contacts, and a new one's source. NOT_ELIGIBLE by MAX_ENTRIES or CONTACT.
+    """Writes the entry with its receipts and contacts, and a new one's source. NOT_ELIGIBLE by MAX_ENTRIES, CONTACT
+    or MAX_CONTACTS.
 
     An entry counts toward `max_entries` from its first complete submission on.
     """
@@ -360,7 +364,10 @@ async def write_receipts(
 async def _take_contacts(
     connection: asyncpg.Connection, about: _About, form: rules.Form, decided: Decided, entry_id: str
 ) -> None:
-    """Takes the entry's contacts, and those that the player logs in with, for this entry alone."""
+    """Takes the entry's contacts, and those that the player logs in with, for this entry alone.
+
+    Earlier ones stay taken; after CONTACTS_MAX of them, the contacts cannot change any more.
+    """
     own = contacts.contacts_in(form, decided.fields)
     for kind, value in own:
         if kind == "email" and contacts.is_throwaway(value):
@@ -370,7 +377,9 @@ async def _take_contacts(
     own += [(row["type"], row["value"]) for row in rows]
     stored, known = contacts.hashes_of(about.engine, about.tenant_id, own)
     await connection.execute(SQL["lock_contacts"], about.tenant_id, about.campaign_id, known)
-    await connection.execute(SQL["take_contacts"], about.tenant_id, about.campaign_id, stored, entry_id)
+    new = await connection.fetch(SQL["take_contacts"], about.tenant_id, about.campaign_id, stored, entry_id)
     taken = (about.tenant_id, about.campaign_id, known, entry_id)
     if await connection.fetchval(SQL["contact_of_others"], *taken):
         raise rules.not_eligible("CONTACT")
+    if new and await connection.fetchval(SQL["earlier_contacts"], *taken) > CONTACTS_MAX:
+        raise rules.not_eligible("MAX_CONTACTS", max_contacts=CONTACTS_MAX)

@@ -363,6 +363,8 @@ async def test_aliases_of_one_mailbox_get_one_entry(scenario: Scenario, stack: S
     for alias in ("a.n.nlee+new@gmail.com", "ａｎｎｌｅｅ@gmail.com", "any@cat.fastmail.com"):
         assert (await desk.submit("bob", fields={"email": alias})).reason == "NOT_ELIGIBLE", alias
     assert fields_of(await desk.submit("eve", fields={"email": "eve@mailinator.com"})) == ["fields.email"]
+    changes = [await desk.submit("cat", fields={"email": f"cat{nth}@x.example"}) for nth in (*range(6), 0)]
+    assert [one.code for one in changes] == ["OK"] * 5 + ["PERMISSION_DENIED", "OK"], "a former contact is no change"
 
 
 async def export(desk: Desk, name: str, role: str = "admin", **query: str) -> list[dict[str, Any]]:

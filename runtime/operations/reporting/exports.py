@@ -225,8 +225,9 @@ async def _columns(engine: Engine, tenant_id: str, campaign_id: str, names: Sequ
     parts = {"source": [f"source.{name}" for name in fields_of(m.EntrySource)]}
     about = (tenant_id, campaign_id)
     if campaign_id and "fields" in names and (form := await engine.database.fetchval(_SQL["entry_form"], *about)):
-        parts["fields"] = [f"fields.{field['key']}" for field in form["fields"]]
-        parts["consents"] = [f"consents.{one['id']}{part}" for one in form["consents"] for part in _PARTS]
+        parts["fields"] = [*(f"fields.{field['key']}" for field in form["fields"]), "fields"]
+        consents = [f"consents.{one['id']}{part}" for one in form["consents"] for part in _PARTS]
+        parts["consents"] = [*consents, "consents"]
     if campaign_id and "answers" in names:
         keys = await engine.database.fetchval(_SQL["claim_keys"], *about)
         parts["answers"] = [*(f"answers.{key}" for key in keys), "answers"]
@@ -236,11 +237,18 @@ async def _columns(engine: Engine, tenant_id: str, campaign_id: str, names: Sequ
 _PARTS: Final = ("", ".decided_at", ".text_sha256")
 """The columns of a consent: agreed, outdated (to an earlier text) or withdrawn, when, and to which text."""
 
+_GROUPS: Final = ("fields", "consents", "answers")
+"""The columns of a form's parts, which are objects."""
+
 
 def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """A row's cells. Answers without a column, since the form has changed, are in `answers`."""
-    rest = {key: value for key, value in row.get("answers", {}).items() if f"answers.{key}" not in columns}
-    return {name: _cell({**row, "answers": rest} if name == "answers" else row, name) for name in columns}
+    """A row's cells. The parts of a group without a column, since the form has changed, are in the group's own."""
+    rest = {
+        group: {key: value for key, value in row[group].items() if f"{group}.{key}" not in columns}
+        for group in _GROUPS
+        if group in columns
+    }
+    return {name: _cell({**row, **rest} if name in rest else row, name) for name in columns}
 
 
 def _cell(row: Mapping[str, Any], name: str) -> Any:

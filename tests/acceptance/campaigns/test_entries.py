@@ -411,11 +411,15 @@ async def test_export_of_participants_follows_consents(stack: Stack) -> None:
     audited = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
     found = [(one["after"]["whole_contacts"], one["after"]["consent"]) for one in reversed(audited)]
     assert found == [(True, ""), (True, "news"), (False, "")]
-    await desk.change(fields=[name, EMAIL], consents=[TERMS, {**NEWS, "text": {"en": "Sell my data."}}])
-    assert [one["consents.news"] for one in await export(desk, "participants")] == ["outdated", "withdrawn", ""]
+    await desk.change(fields=[EMAIL], consents=[TERMS, {**NEWS, "text": {"en": "Sell my data."}}])
+    rows = await export(desk, "participants")
+    assert [one["consents.news"] for one in rows] == ["outdated", "withdrawn", ""]
+    assert rows[0]["fields"] == '{"name":"=N(ann)"}', "a field that the form no longer has"
     assert await export(desk, "participants", consent="news") == []
     found = [(one["given"], one["outdated"]) for one in (await desk.given())["consents"]]
     assert found == [(False, True), (True, False)]
+    await desk.change(consents=[NEWS])
+    assert list(json.loads((await export(desk, "participants"))[0]["consents"])) == ["terms"]
 
 
 @pytest.mark.settings(role_matrix="strict")

@@ -67,7 +67,7 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
         try:
             return await engine.database.transaction(work)
         except _Merged as merged:
-            # Without a token, nobody enters as the player that the guest became.
+            # Without a token, the request must not act as the player that the guest became.
             player_id = ids.make("guest") if newcomer else merged.player_id
         except _Unsolved as needed:
             solved = _Solved(needed.captcha, await captcha.verify(engine, needed.captcha, request))

@@ -21,8 +21,10 @@ Turned: TypeAlias = Callable[[Sequence[complex]], complex]
 """The expected product of factors[i] over the units of each prize i that a play wants."""
 
 
-def caught(falls: Falls, alone: int | None = None) -> tuple[tuple[float, Wanted], ...]:
-    """All combinations of prizes that caught items win. alone: of this prize only."""
+def caught(falls: Falls, alone: int | None = None, into: int | None = None) -> tuple[tuple[float, Wanted], ...]:
+    """All combinations of prizes that caught items win. alone: of this prize only. into: the prize that items win which
+    exceed the most of their kind; None: none.
+    """
     states: Mapping[tuple[int, Wanted], float] = {(falls.items, ()): 1.0}
     rest = 1.0
     for prize, chance, most in falls.kinds:
@@ -33,7 +35,9 @@ def caught(falls: Falls, alone: int | None = None) -> tuple[tuple[float, Wanted]
             counts = binomial(left, min(1.0, chance / rest))
             for count, share in enumerate(counts.weights, counts.first):
                 if weight * share > _NEGLIGIBLE:
-                    following[left - count, _added(wanted, prize, min(count, most))] += weight * share
+                    after = _added(wanted, prize, min(count, most))
+                    after = after if into is None else _added(after, into, max(0, count - most))
+                    following[left - count, after] += weight * share
         rest, states = rest - chance, following
     found: defaultdict[Wanted, float] = defaultdict(float)
     for (_, wanted), weight in states.items():
@@ -41,11 +45,16 @@ def caught(falls: Falls, alone: int | None = None) -> tuple[tuple[float, Wanted]
     return tuple((chance, wanted) for wanted, chance in found.items())
 
 
+def combinations(falls: Falls) -> int:
+    """At most so many combinations are caught."""
+    return prod(min(most, falls.items) + 1 for _, chance, most in falls.kinds if chance)
+
+
 def listed(game: GameTerms) -> GameTerms:
     """The game with the combinations of its caught items, if they are few."""
     if game.falls is None:
         return game
-    if prod(min(most, game.falls.items) + 1 for _, chance, most in game.falls.kinds if chance) > LISTED_MAX:
+    if combinations(game.falls) > LISTED_MAX:
         return game
     return replace(game, wins=caught(game.falls), falls=None)
 

@@ -32,7 +32,7 @@ from runtime.rules.forecast.grid import (
     layout_of,
     transformed,
 )
-from runtime.rules.forecast.plays import listed, turning, units_of
+from runtime.rules.forecast.plays import turning, units_of
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     PLAYS_ROUNDED,
@@ -103,7 +103,7 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, point
 
 def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...], points_max: int) -> Forecast:
     """The forecast of a game with caps from that of its blocks (blocks.py)."""
-    whole, assumptions = without_caps(listed(blocks.game))
+    whole, assumptions = without_caps(blocks.game)
     taken = _Game(whole, assumptions if blocks.even else [*assumptions, PLAYS_ROUNDED], points_max)
     found = taken.forecast(liability, ())
     for prize in found.prizes:
@@ -111,8 +111,7 @@ def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[i
     cost_of = {}
     for play in shown:
         block, place = divmod(play - 1, blocks.plays)
-        lasting = zip(taken.lasting(block + 1), blocks.units(place), game.prizes, strict=True)
-        cost_of[play] = fsum(share * units * prize.value for share, units, prize in lasting)
+        cost_of[play] = taken.cost_of_play(block + 1, blocks.units(place))
     costs = [blocks.cost(play % blocks.plays) for play in range(min(game.per_player, 10))]
     return replace(found, cost_of=cost_of, player_cost_of=costs)
 
@@ -144,7 +143,7 @@ class _Game:
             fsum(one.mean * prize.value for one, prize in zip(prizes, game.prizes, strict=True)),
             costs_of(grid),
             prizes,
-            {play: self._cost_of_play(play) for play in shown},
+            {play: self.cost_of_play(play) for play in shown},
             liability,
             [per_play] * min(game.per_player, 10),
             error_max=10 * ERROR if grid.exact else 1e-5,
@@ -320,25 +319,18 @@ class _Game:
         others = (max(0.0, play * rates[i] - (p.stock or 0)) for i, p in enumerate(prizes) if p.stock is not None)
         return play * rates[own] + fsum(others) - max(0.0, play * rates[own] - (prizes[own].stock or 0))
 
-    def lasting(self, play: int) -> list[float]:
-        """The share of the units that this play wants, counted from 1, that it gets: of each prize."""
-        shares = []
-        for i, prize in enumerate(self._game.prizes):
-            before = totals(self._units[i], play - 1, 256) if play > 1 else Costs([0.0], [1.0])
-            limited = prize.stock is not None and self._rates[i]
-            shares.append(_short(before, self._units[i], prize.stock or 0) / self._rates[i] if limited else 1.0)
-        return shares
+    def cost_of_play(self, play: int, wanted: Sequence[float] | None = None) -> float:
+        """The expected cost of the play with this number, counted from 1.
 
-    def _cost_of_play(self, play: int) -> float:
-        """The expected cost of the play with this number, counted from 1."""
+        wanted: the units that it wants of each prize; None: those of any play.
+        """
         cost, missing = 0.0, 0.0
         for i, prize in enumerate(self._game.prizes):
-            rate = self._rates[i]
-            if prize.stock is not None and rate:
+            rate = units = self._rates[i] if wanted is None else wanted[i]
+            if prize.stock is not None and self._rates[i]:
                 before = totals(self._units[i], play - 1, 256) if play > 1 else Costs([0.0], [1.0])
-                got = _short(before, self._units[i], prize.stock)
-                missing += rate - got if i != self._fallback else 0.0
-                rate = got
+                rate *= _short(before, self._units[i], prize.stock) / self._rates[i]
+                missing += units - rate if i != self._fallback else 0.0
             cost += rate * prize.value
         if self._fallback is None:
             return cost

@@ -35,7 +35,7 @@ T = TypeVar("T")
 Method = Callable[..., Awaitable[Any]]
 Check = Callable[[], None] | None
 
-RETRIES: Final = 5
+ATTEMPTS_MAX: Final = 5
 """Attempts for work that is rolled back by a deadlock or serialisation failure."""
 
 RACE_PAUSE_SECONDS: Final = 0.01
@@ -60,12 +60,11 @@ _POOL_WAITS: Final = POOL_WAITS.series()
 
 
 class StoreUnavailable(Fault):
-    """The durable store did not answer in time. The work may or may not have committed."""
+    """The durable store failed or did not answer in time. sent: whether the work may have committed."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(Status.UNAVAILABLE, "STORE_UNAVAILABLE", message, retry_after_seconds=1)
         self.sent = sent
-        """False: nothing was sent, so nothing was committed."""
 
 
 class Guarded(Exception):
@@ -90,7 +89,7 @@ _chosen: ContextVar[Database | str] = ContextVar("database", default="")
 
 
 async def at(place: Database | str, work: Awaitable[T]) -> T:
-    """Awaits `work`; its statements of no request go to this database, or to that of the tenant with this id."""
+    """Awaits `work`. Its statements without `trace.tenant` go to `place`: a database, or that of a tenant by id."""
     with chosen(place):
         return await work
 
@@ -226,7 +225,7 @@ class Database:
     @asynccontextmanager
     async def _borrow(self) -> AsyncIterator[asyncpg.Connection]:
         tenant_id = trace.tenant.get()
-        connection, entered = await self._acquire(tenant_id)
+        connection, blocked = await self._acquire(tenant_id)
         try:
             yield connection
         except LOST as error:
@@ -252,7 +251,7 @@ class Database:
             self._quotas.record_answer(tenant_id)
         finally:
             self._release(connection)
-            self._quotas.leave(tenant_id, entered)
+            self._quotas.leave(tenant_id, blocked)
 
     @contextmanager
     def share_acquire_limit(self) -> Iterator[None]:
@@ -292,15 +291,15 @@ class Database:
             self._patience[task] -= seconds
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        entered = await self._quotas.enter(tenant_id)
+        blocked = await self._quotas.enter(tenant_id)
         try:
             await self._slots.acquire()
             connection = await self._take()
         except BaseException:
-            self._quotas.leave(tenant_id, entered)
+            self._quotas.leave(tenant_id, blocked)
             raise
         self._busy.add(connection)
-        return connection, entered
+        return connection, blocked
 
     async def _take(self) -> asyncpg.Connection:
         """An idle connection that is still open, or a new one. Releases the slot on failure."""
@@ -374,7 +373,7 @@ class Database:
 
     async def _run(self, method: Method, query: str, args: tuple[Any, ...], check: Check = None) -> Any:
         """Runs one statement; retries after a deadlock or serialisation failure. Guarded if a guard refused."""
-        for attempt in range(RETRIES):
+        for attempt in range(ATTEMPTS_MAX):
             async with self.connection() as connection:
                 if check is not None:
                     check()
@@ -382,7 +381,7 @@ class Database:
                 try:
                     return await method(connection, query, *args)
                 except _RACE_LOST:
-                    if attempt == RETRIES - 1:
+                    if attempt == ATTEMPTS_MAX - 1:
                         raise
                 except asyncpg.PostgresError as error:
                     if guard := guard_of(error):
@@ -393,16 +392,17 @@ class Database:
         raise AssertionError("unreachable")
 
     async def transaction(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-        """Runs `work` in a transaction; retries after a deadlock or serialisation failure.
+        """Runs `work` in a transaction and returns its result. Retries a deadlock or serialisation failure.
 
-        `work` may run several times, so its only effects must be on its connection.
+        `work` may run several times, so its only effects must be on its connection. Raises StoreUnavailable, errors of
+        `work` and PostgresError: a guard's refusal is not turned into Guarded.
         """
-        for attempt in range(RETRIES):
+        for attempt in range(ATTEMPTS_MAX):
             try:
                 async with self.connection() as connection:
                     return await in_transaction(connection, work)
             except _RACE_LOST:
-                if attempt == RETRIES - 1:
+                if attempt == ATTEMPTS_MAX - 1:
                     raise
                 await asyncio.sleep(RACE_PAUSE_SECONDS * 2**attempt)
         raise AssertionError("unreachable")

@@ -158,8 +158,8 @@ async def everywhere(
 ) -> list[tuple[Database, T | StoreUnavailable]]:
     """Runs `work` on each database at once, and returns the results.
 
-    Of several, one that fails or takes longer than `seconds` gives its error and does not hinder the others. Raises
-    StoreUnavailable if all fail.
+    With several databases, a failure or timeout (`seconds`) of one is returned as its result; StoreUnavailable if all
+    fail. With one database there is no time limit, and its error is raised.
     """
     if len(database.parts) == 1:
         return [(part, await work(part)) for part in database.parts]

@@ -35,7 +35,7 @@ from runtime.stores.pipeline import Arg, EphemeralDown, Pipeline
 TOPOLOGY_SECONDS: Final = 0.5
 """How often the layout of a cluster with an unreachable node is refreshed."""
 
-ON_ITS_WAY: Final = (AskError, TryAgainError, ClusterDownError)
+SLOT_MIGRATING: Final = (AskError, TryAgainError, ClusterDownError)
 """Errors while a slot migrates or has no owner (MovedError is an AskError): the command was not executed."""
 
 
@@ -258,8 +258,8 @@ class Ephemeral:
                 return await self._route(command).call(command)
             except MovedError as moved:
                 return await self._run_after_move(command, moved)
-        except ON_ITS_WAY as error:  # Degrade until the slot has moved.
-            raise EphemeralDown("the slot is on its way between nodes") from error
+        except SLOT_MIGRATING as error:  # Degrade until the slot has moved.
+            raise EphemeralDown("the slot is migrating or has no owner") from error
 
     async def _run_after_move(self, command: tuple[Arg, ...], moved: MovedError) -> Any:
         """Sends a command that was not executed to the slot's new node, and records that node."""

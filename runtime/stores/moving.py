@@ -6,10 +6,10 @@ Then the tenant is paused: its requests get UNAVAILABLE with retry_after, at mos
 acknowledged the pause, and every transaction from before has ended, all tables are compared by hash and the directory
 is switched. Then the old rows are removed.
 
-The row of the directory records the step, so that after an interruption the tenant is whole in the database that the
-directory names, and the next run gives up the copy and starts again (before the switch) or removes the old rows (after
-it). A pause that has lasted its time is ended by the next process that reads it, with a conditional update; so is the
-switch. Only one of the two succeeds, so no process resumes in the old database after the switch.
+The directory's row records the step. After an interruption, the database named there has all rows of the tenant. The
+next run removes the incomplete copy and starts again, or, after the switch, removes the old rows. The next process that
+reads an expired pause ends it with a conditional update; the switch is a conditional update too. Only one of the two
+succeeds, so no process resumes in the old database after the switch.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ PROBE_FIRST_SECONDS: Final = 0.02
 PROBE_LAST_SECONDS: Final = 0.25
 """The probe's pause doubles from the first to the last, so a returning store is found within 0.25 s."""
 
-AWAY: Final = (RedisError, OSError, TimeoutError, RuntimeError)
-"""Errors of a client without its server. uvloop raises RuntimeError on a write to a connection that was just lost,
-and redis-py passes it on."""
+CLIENT_ERRORS: Final = (RedisError, OSError, TimeoutError, RuntimeError)
+"""Every error of a Redis client. uvloop raises RuntimeError on a write to a connection that was just lost, and
+redis-py passes it on."""
 
 log = structlog.get_logger(__name__)
 
@@ -164,7 +164,7 @@ class Pipeline:
                     self._idle.append(wake)
                     await wake
                 await self._carry(lane)
-        except AWAY as exc:
+        except CLIENT_ERRORS as exc:
             self._trip(f"{type(exc).__name__}: {exc}")
         except Exception as exc:  # A bug must not leave the lane dead and its callers waiting for ever.
             log.exception("ephemeral_lane_broke")
@@ -267,7 +267,7 @@ class Pipeline:
                         lanes.append(_Lane(self._pool.make_connection()))  # type: ignore[no-untyped-call]
                         await _greet(lanes[-1].connection)
                 break
-            except AWAY as exc:
+            except CLIENT_ERRORS as exc:
                 if not self._first_probe.is_set():
                     log.warning("ephemeral_unreachable", why=f"{type(exc).__name__}: {exc}")
                 self._first_probe.set()

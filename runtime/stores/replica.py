@@ -60,7 +60,7 @@ class Replica(Database):
         self.lag_seconds = 0.0
         self._name = ""
         self._positions: deque[tuple[float, int]] = deque(maxlen=POSITIONS)
-        """When the primary's WAL had which position. The first one was replayed; the others may not have been."""
+        """(time.monotonic(), WAL position of the primary), oldest first. Of those replayed, only the newest is kept."""
 
     async def measure(self) -> None:
         """Measures the lag, and decides whether the replica is used."""

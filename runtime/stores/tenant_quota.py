@@ -43,7 +43,10 @@ class TenantQuotas:
         return (share is not None and share.inside >= self._limit) or tenant_id in self._blocked
 
     async def enter(self, tenant_id: str) -> bool:
-        """Waits for a slot; the caller sets the timeout. Pass the result to `leave`."""
+        """Waits for a slot; the caller sets the timeout. Returns whether it also took a slot of the blocked tenants.
+
+        Pass the result to `leave`.
+        """
         if not tenant_id:
             return False
         share = self._shares.get(tenant_id)
@@ -72,14 +75,14 @@ class TenantQuotas:
                 self._blocked[tenant_id] = time.monotonic()
             raise
 
-    def leave(self, tenant_id: str, entered: bool) -> None:
-        """Releases the slot. entered: the result of `enter`."""
+    def leave(self, tenant_id: str, blocked: bool) -> None:
+        """Releases the slot. blocked: the result of `enter`."""
         if not tenant_id:
             return
         share = self._shares[tenant_id]
         share.places.release()
         self._exit(tenant_id, share)
-        if entered:
+        if blocked:
             self._blocked_places.release()
 
     def _exit(self, tenant_id: str, share: _Share) -> None:

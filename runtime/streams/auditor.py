@@ -68,8 +68,8 @@ LATE_SECONDS: Final = 2.0
 
 LATER_SECONDS: Final = 60.0
 """settled_at() ignores transactions that have written nothing for ten seconds. Their later writes carry the time
-at which they began, so periodically a window begins twice as far back. Each statement is limited to
-DATABASE_STATEMENT_TIMEOUT_SECONDS (1.2), and no transaction of Core reads fifty times before it writes."""
+at which they began. So every LATER_SECONDS a window starts 2 * LATER_SECONDS earlier. This assumes that no transaction
+reads for LATER_SECONDS before its first write."""
 
 TURN: Final = "turn"
 """The lease, of no tenant, of the running process."""

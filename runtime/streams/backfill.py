@@ -1,4 +1,4 @@
-"""The backfill: delivers events that the streams lost to integrations, from the durable rows.
+"""The backfill: reads the durable rows, and delivers to integrations the events that the streams lost.
 
 Events are published after their commit, so they are lost if Valkey is down, is flushed, or the process ends in between.
 So each tenant has a watermark, up to which its integrations have received everything. Every few seconds the rows since

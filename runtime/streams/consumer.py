@@ -35,18 +35,18 @@ from redis.exceptions import ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
-from runtime.stores.ephemeral import ON_ITS_WAY
-from runtime.stores.pipeline import AWAY
+from runtime.stores.ephemeral import SLOT_MIGRATING
+from runtime.stores.pipeline import CLIENT_ERRORS
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams.backoff import FIRST_SECONDS, Backoff, stopped_within
-from runtime.streams.dead_letters import bury
+from runtime.streams.dead_letters import dead_letter
 from runtime.streams.servers import BLOCK_MS, Servers
 
 TRIES: Final = 5
 """Attempts of a message, over all processes, before it becomes a dead letter."""
 
 CLAIM_IDLE_MS: Final = 60_000
-"""A message unacknowledged for this long is taken over: no handler takes that long, so its consumer has died."""
+"""A message unacknowledged for this long is taken over: live consumers renew their claims every quarter of it."""
 
 CLAIM_SECONDS: Final = 5.0
 MEASURE_SECONDS: Final = 5.0
@@ -164,7 +164,7 @@ class _Shard:
         while not self._stop.is_set():
             try:
                 found = await self._consumer._servers.client(self._stream)
-            except AWAY as error:
+            except CLIENT_ERRORS as error:
                 log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                 await pauses.wait(self._stop)
             else:
@@ -183,7 +183,7 @@ class _Shard:
 
     async def _disconnect(self) -> None:
         if self._client is not None:
-            with suppress(*AWAY):
+            with suppress(*CLIENT_ERRORS):
                 await self._client.aclose()
 
     async def _keep_reading(self) -> None:
@@ -196,7 +196,7 @@ class _Shard:
                     self._lost_track = False
                 await self._read(">")
                 pauses.reset()
-            except AWAY as error:
+            except CLIENT_ERRORS as error:
                 # NOGROUP: the first start, or a server that was flushed.
                 if not str(error).startswith("NOGROUP") or not await self._make_group():
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
@@ -232,7 +232,7 @@ class _Shard:
         """Creates the group at the stream's beginning. Returns whether it exists now."""
         try:
             await self._client.xgroup_create(self._stream, self._consumer.group, id="0", mkstream=True)
-        except AWAY as error:
+        except CLIENT_ERRORS as error:
             return str(error).startswith("BUSYGROUP")  # Another member has created it.
         return True
 
@@ -310,7 +310,7 @@ class _Shard:
     async def _bury(self, message: Message) -> None:
         """Moves a message to the dead letters."""
         group = self._consumer.group
-        await self._retry(lambda: bury(self._client, self._stream, group, message.id, message.fields))
+        await self._retry(lambda: dead_letter(self._client, self._stream, group, message.id, message.fields))
         MESSAGES.labels(group, "dead").inc()
         log.error("dead_letter", stream=self._stream, group=group, id=message.id)
 
@@ -322,8 +322,8 @@ class _Shard:
             try:
                 await command()
                 return
-            except AWAY as error:
-                if isinstance(error, ResponseError) and not isinstance(error, ON_ITS_WAY):
+            except CLIENT_ERRORS as error:
+                if isinstance(error, ResponseError) and not isinstance(error, SLOT_MIGRATING):
                     if not str(error).startswith("NOGROUP"):
                         log.warning("stream_write_failed", stream=self._stream, error=str(error))
                     return  # The stream was flushed: nothing is left to acknowledge.
@@ -408,12 +408,12 @@ class _Shard:
                 await work()
             except _Stopped:
                 return
-            except AWAY:
+            except CLIENT_ERRORS:
                 pass  # The reading loop logs it and waits; on NOGROUP it creates the group.
 
     async def _leave(self) -> None:
         """Leaves the group unless it still has pending messages, which would be deleted with it."""
-        with suppress(*AWAY):
+        with suppress(*CLIENT_ERRORS):
             for consumer in await self._client.xinfo_consumers(self._stream, self._consumer.group):
                 if consumer["name"] == self._consumer.name.encode() and consumer["pending"] == 0:
                     await self._client.xgroup_delconsumer(self._stream, self._consumer.group, self._consumer.name)

@@ -34,7 +34,7 @@ class Letter:
 
     @classmethod
     def read(cls, id: bytes, stored: Mapping[bytes, bytes]) -> Letter:
-        """Parses an entry appended by `bury`."""
+        """Parses an entry appended by `dead_letter`."""
         named = {name: stored.get(name, b"").decode() for name in (b"stream", b"group", b"id")}
         fields = {name.removeprefix(FIELD): value for name, value in stored.items() if name.startswith(FIELD)}
         return cls(id.decode(), named[b"stream"], named[b"group"], named[b"id"], fields)
@@ -55,7 +55,7 @@ def dead_stream(stream: str) -> str:
     return "tombola:dead:" + stream[stream.index("{") :]
 
 
-async def bury(client: Any, stream: str, group: str, id: str, fields: Mapping[bytes, bytes]) -> None:
+async def dead_letter(client: Any, stream: str, group: str, id: str, fields: Mapping[bytes, bytes]) -> None:
     """Moves a message that `group` has read to the dead letters. Raises RedisError, OSError."""
     pipeline = client.pipeline(transaction=True)  # Atomic; one slot, so it works on a cluster too.
     stored = {b"stream": stream, b"group": group, b"id": id}
@@ -71,7 +71,7 @@ Act = Callable[[Any, str, Letter], Awaitable[None]]
 """An action on one letter of a dead-letter stream."""
 
 
-async def put_back(client: Any, dead: str, letter: Letter) -> None:
+async def replay(client: Any, dead: str, letter: Letter) -> None:
     """Replays a letter: appends its message to its stream and deletes the letter, atomically."""
     pipeline = client.pipeline(transaction=True)
     # A message without fields cannot be appended, and never was one.
@@ -81,7 +81,7 @@ async def put_back(client: Any, dead: str, letter: Letter) -> None:
     await pipeline.execute()
 
 
-async def throw_away(client: Any, dead: str, letter: Letter) -> None:
+async def discard(client: Any, dead: str, letter: Letter) -> None:
     """Deletes the letter."""
     await client.xdel(dead, letter.id)
 

@@ -2,7 +2,7 @@
 
     stream (fast path) --.
                          +--> lease (one conditional update) --> attempt --> record
-    sweep (truth) -------'
+    sweep (all due) -----'
 
 A message is acknowledged once its task is leased: from then on the row is authoritative, and a crashed worker's
 lease expires. The sweep finds tasks lost by the stream, and retries.

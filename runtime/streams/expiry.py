@@ -34,7 +34,7 @@ _TASKS: Final = sql.load("fulfillment")
 EVERY_SECONDS: Final = 30.0
 JOB: Final = "expiry"
 CALLBACKS_JOB: Final = "overdue callbacks"
-"""The background jobs' names in logs and leases."""
+"""The jobs' names in leases. Failures of both are logged and counted as JOB."""
 BATCH: Final = 500
 """Rewards per statement; their rows are locked while it runs."""
 

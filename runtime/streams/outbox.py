@@ -104,7 +104,7 @@ class Outbox:
         self._stop = asyncio.Event()
 
     async def lease(self, tenant_id: str, task_ids: Sequence[str], rooms: Mapping[str, int]) -> list[Leased]:
-        """Leases those of the tasks that are due and free. UNAVAILABLE if unknown.
+        """Leases those of the tasks that are due and not leased. StoreUnavailable: if `sent`, they may be leased.
 
         rooms: limits per prize; tasks beyond them stay due for `lease_due`.
         """

@@ -19,7 +19,7 @@ from ops.servers.cluster import cluster
 from ops.servers.valkey import Valkey
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
-from runtime.stores.pipeline import AWAY
+from runtime.stores.pipeline import CLIENT_ERRORS
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams import backoff, consumer, dead_letters
 from runtime.streams.consumer import TRIES, Consumer, Message
@@ -314,8 +314,8 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
         assert await dead_letters.each_letter(settings, see, "other") == 0
         assert {letter.fields[b"n"] for letter in seen} == sent
         healed = True
-        assert await dead_letters.each_letter(settings, dead_letters.throw_away, id=seen[0].id) == 1
-        assert await dead_letters.each_letter(settings, dead_letters.put_back) == 149
+        assert await dead_letters.each_letter(settings, dead_letters.discard, id=seen[0].id) == 1
+        assert await dead_letters.each_letter(settings, dead_letters.replay) == 149
         await effects.reach(sent - {seen[0].fields[b"n"]})
     assert seen[0].fields[b"n"] not in effects.counts
     assert await client.xlen(dead_stream(STREAM)) == 0
@@ -366,5 +366,5 @@ def test_command_on_a_connection_just_lost_fails_as_unavailable(valkey_url: str)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         error = runner.run(lost())
-    assert isinstance(error, RuntimeError), "else AWAY need not name it"
-    assert isinstance(error, AWAY)
+    assert isinstance(error, RuntimeError), "else CLIENT_ERRORS need not name it"
+    assert isinstance(error, CLIENT_ERRORS)

@@ -12,7 +12,7 @@ import redis.asyncio
 
 from runtime.groups import event_stream
 from runtime.http.auth.tokens import Tokens
-from runtime.streams.dead_letters import bury, dead_stream
+from runtime.streams.dead_letters import dead_letter, dead_stream
 from tests.support.operator import tombola
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -44,9 +44,9 @@ async def test_url_without_its_scheme_is_refused_with_the_scheme() -> None:
 
 
 async def test_dead_letters_are_shown_as_text_and_dropped_by_yes(valkey: redis.asyncio.Redis, valkey_url: str) -> None:
-    stream = event_stream(0)
+    stream, fields = event_stream(0), {b"e": b'{"name": "M\xc3\xbcnze"}\x1b[2J', b"bad": b"\xff"}
     for _ in range(2):
-        await bury(valkey, stream, "integrations", "1-1", {b"e": b'{"name": "M\xc3\xbcnze"}\x1b[2J', b"bad": b"\xff"})
+        await dead_letter(valkey, stream, "integrations", "1-1", fields)
     dead, environ = dead_stream(stream), {"REDIS_URL": valkey_url}
     code, out, _ = await tombola("deadletters", "list", **environ)
     assert code == 0

@@ -16,7 +16,8 @@ from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
 from runtime.commands.environment import settings_for
-from runtime.streams.dead_letters import Act, Letter, each_letter, put_back, throw_away
+from runtime.streams import dead_letters
+from runtime.streams.dead_letters import Act, Letter, each_letter
 
 app = app_of("deadletters")
 
@@ -49,7 +50,7 @@ def replay(id: str = "", /, *, group: str = "") -> None:
     group
         Only letters of this consumer group.
     """
-    print(f"replayed {_run('replay', put_back, group, id)}")
+    print(f"replayed {_run('replay', dead_letters.replay, group, id)}")
 
 
 @app.command
@@ -71,7 +72,7 @@ def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = Fal
         sys.exit("tombola deadletters drop: an id, --group or --all is required")
     if not id:
         confirmed(DEFAULTS, yes, f"Delete every dead letter{f' of {group}' if group else ''}?")
-    print(f"dropped {_run('drop', throw_away, group, id)}")
+    print(f"dropped {_run('drop', dead_letters.discard, group, id)}")
 
 
 def _run(command: str, act: Act, group: str, id: str) -> int:

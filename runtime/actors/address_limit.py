@@ -15,7 +15,7 @@ ADDRESS_SECONDS: Final = 3_600.0
 """Messages of one tenant to one address: ten at once, then one an hour. The address of an entry is unverified:
 a stranger may have entered it, for many players."""
 
-CROWDED: Final = "too many messages to this address"
+TOO_MANY_MESSAGES: Final = "too many messages to this address"
 
 _SQL: Final = sql.load("challenges")
 

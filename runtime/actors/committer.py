@@ -124,12 +124,12 @@ class Committer(Mailboxes[Lane, Decided, Lane]):
         try:
             remaining = await (self._write_alone(lane, works) if lane.tenant_id else self._write(lane, works))
         except Exception as error:
-            if not lane.tenant_id and _is_of_one(error) and not _are_of_several(works):
+            if not lane.tenant_id and _may_split(error) and not _are_of_several(works):
                 self._keep_alone(works[0].request.tenant_id)
             if not lane.tenant_id and _is_of_one_tenant(error, works):
                 for work in works:  # Not awaited here: a blocked tenant would block this lane.
                     self.move(self._separate(lane.database, work.request.tenant_id), work)
-            elif len(works) > 1 and _is_of_one(error):
+            elif len(works) > 1 and _may_split(error):
                 for work in works:  # Each alone, so that only the one at fault is refused.
                     await self._commit_batch(lane, [work])
             else:
@@ -199,7 +199,7 @@ def _is_of_one_tenant(error: Exception, works: list[Work[Decided]]) -> bool:
         return True
     if _are_of_several(works):
         return isinstance(error, Guarded | asyncpg.PostgresError | BalanceFull)
-    return len(works) > 1 and _is_of_one(error)
+    return len(works) > 1 and _may_split(error)
 
 
 def _are_of_several(works: list[Work[Decided]]) -> bool:
@@ -207,8 +207,8 @@ def _are_of_several(works: list[Work[Decided]]) -> bool:
     return any(work.request.tenant_id != works[0].request.tenant_id for work in works)
 
 
-def _is_of_one(error: Exception) -> bool:
-    """Whether nothing of a tenant's changes was committed, and possibly because of one request only.
+def _may_split(error: Exception) -> bool:
+    """Whether one tenant's failed commit was rolled back and may succeed if its requests are committed separately.
 
     A catalogue conflict affects all of them: each would be refused in turn.
     """

@@ -30,8 +30,8 @@ deduplicate events: those of the last ten minutes and all since the tenant's wat
 """
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
-"""The longest time an event is retried. It also ends events that wait behind an open breaker with hardly an attempt,
-so the log of a dead receiver holds little more than a day of events.
+"""The longest time an event is retried (about 28 hours). It also ends the retries of events that an open breaker skips,
+so the log of a dead receiver stays bounded.
 """
 
 ENTRIES_MAX: Final = 500
@@ -91,7 +91,10 @@ class DeliveryLog:
         outcome: LoggedOutcome,
         duration_ms: int = 0,
     ) -> LogEntry:
-        """Records the outcome of an attempt."""
+        """Queues a log entry and returns it. Ignored outcomes, and entries beyond the buffer (`lost`), are not written.
+
+        row: has integration_id. status: delivered, stubbed, skipped, ignored, retry or dead. attempts: made so far.
+        """
         failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
         answered = outcome if isinstance(outcome, Delivered) else failed
         why = outcome.why if isinstance(outcome, Skipped) else failed.error

@@ -21,8 +21,7 @@ from prometheus_client import Counter
 
 import sql
 from runtime import trace
-from runtime.actors.address_limit import CROWDED as TOO_MANY
-from runtime.actors.address_limit import AddressLimit
+from runtime.actors.address_limit import TOO_MANY_MESSAGES, AddressLimit
 from runtime.actors.delivery_log import DeliveryLog, LogEntry
 from runtime.actors.included import included
 from runtime.actors.mailing import EMAIL, Mailing
@@ -74,9 +73,9 @@ may receive events from this long before its registration.
 RETRY_LEASE_SECONDS: Final = 60.0
 """Lease of a retry, longer than waiting for a slot plus an attempt; a crashed worker's retries resume after it."""
 
-FAILS: Final = "skipped: this integration failed too often recently"
-CROWDED: Final = "skipped: too many events are queued for this integration"
-WAITED: Final = "skipped: the event waited too long for this integration"
+BREAKER_OPEN: Final = "skipped: this integration failed too often recently"
+QUEUE_FULL: Final = "skipped: too many events are queued for this integration"
+TIMED_OUT: Final = "skipped: the event waited too long for this integration"
 
 DELIVERIES: Final = Counter(
     "tombola_integration_deliveries", "Deliveries of events to integrations, by outcome.", ["outcome"]
@@ -152,7 +151,8 @@ class Dispatcher:
     async def dispatch_all(self, events: Iterable[Event]) -> None:
         """Delivers each event to all matching integrations; returns when all are delivered or skipped.
 
-        Late events are in the log by then, because nothing else would deliver them: UNAVAILABLE if they are not.
+        Returns only once the outcomes of events older than OLD_SECONDS are logged: nothing else would retry them.
+        UNAVAILABLE if they could not be written.
         """
         since, late = time.monotonic(), self._database.clock.now() - OLD_SECONDS
         tasks, old = [], dict[str, list[Event]]()
@@ -282,13 +282,13 @@ class Dispatcher:
         isolation = self._isolation(event.tenant_id, row["integration_id"])
         trace.current.set(event.trace_id)  # Applies to this task only.
         if isolation.breaker.is_open(time.monotonic()):
-            return self._skipped(row, event, attempts, FAILS)
+            return self._skipped(row, event, attempts, BREAKER_OPEN)
         entry = await isolation.bulkhead.enter()
         if entry is not Entry.ENTERED:
-            return self._skipped(row, event, attempts, CROWDED if entry is Entry.QUEUE_FULL else WAITED)
+            return self._skipped(row, event, attempts, QUEUE_FULL if entry is Entry.QUEUE_FULL else TIMED_OUT)
         try:
             if not isolation.breaker.admits(time.monotonic()):
-                return self._skipped(row, event, attempts, FAILS)
+                return self._skipped(row, event, attempts, BREAKER_OPEN)
             await self._attempt(isolation.breaker, row, event, attempts)
             return True
         finally:
@@ -333,7 +333,7 @@ class Dispatcher:
         number = limited_number(row["type"], config, body)
         try:
             if number and not await self._limit.take(event.tenant_id, "phone", number):
-                return Skipped(TOO_MANY)
+                return Skipped(TOO_MANY_MESSAGES)
         except (Fault, asyncpg.PostgresError) as error:
             return Failed(f"the limit of the number cannot be read: {type(error).__name__}")
         outcome: LoggedOutcome

@@ -15,9 +15,10 @@ _CONTACTS: Final = ("email", "phone")
 
 
 async def included(database: Database, type: str, config: Mapping[str, Any], event: Event) -> dict[str, Any]:
-    """`contact` and `entry`, as far as config.include asks for them; {} without the consent config.consent.
+    """The fields of config.include: {"contact": {"email", "phone"}, "entry": {...}}; {} without consent config.consent.
 
-    Read from the primary at each attempt, so that a withdrawal takes effect at the next one, and never stored.
+    Read from the primary at each attempt, so that a withdrawal takes effect at the next one, and never stored. Raises
+    StoreUnavailable and PostgresError.
     """
     names = config.get("include") if includes(type) else None
     player_id = _player_of(event)

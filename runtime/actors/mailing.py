@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 import sql
-from runtime.actors.address_limit import CROWDED, AddressLimit
+from runtime.actors.address_limit import TOO_MANY_MESSAGES, AddressLimit
 from runtime.actors.tenant_sender import sender_of
 from runtime.errors import Fault
 from runtime.events import Event, PrizeWon
@@ -110,7 +110,7 @@ class Mailing:
     async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, address: str) -> LoggedOutcome:
         """Sends a mail within the limit of its address. A mail that is tried again is counted once."""
         if not await self._limit.take(tenant_id, "email", address):
-            return Skipped(CROWDED)
+            return Skipped(TOO_MANY_MESSAGES)
         try:
             return Delivered(answer=_without_addresses(await sender.send_mail(message)))
         except AddressRefused as error:

@@ -243,7 +243,7 @@ async def test_breaker_opens_after_failures_and_lets_one_attempt_through(receive
     await receivers.dispatcher.log.wait_until_written()
     rows = {row["event_id"]: row for row in await receivers.log()}
     stored = rows["skipped"]
-    assert (stored["status"], stored["attempts"], stored["error"]) == ("retry", 0, dispatching.FAILS)
+    assert (stored["status"], stored["attempts"], stored["error"]) == ("retry", 0, dispatching.BREAKER_OPEN)
     await due(receivers)
     await receivers.dispatcher.retry_due()
     assert await _ended(receivers) == 0 and len(receivers.got) == FAILURES_TO_OPEN, "it is left alone"
@@ -323,7 +323,7 @@ async def test_event_without_a_place_is_retried(receivers: Receivers, monkeypatc
     assert await tasks[0] is True
     await receivers.dispatcher.log.wait_until_written()
     errors = {row["event_id"]: row["error"] for row in await receivers.log()}
-    assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
+    assert errors == {"e0": "", "e1": dispatching.TIMED_OUT, "e2": dispatching.QUEUE_FULL}
 
 
 async def test_event_behind_an_opened_breaker_is_skipped(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ async def test_event_behind_an_opened_breaker_is_skipped(receivers: Receivers, m
     assert await asyncio.gather(*tasks) == [True, False]
     await receivers.dispatcher.log.wait_until_written()
     errors = {row["event_id"]: row["error"] for row in await receivers.log()}
-    assert errors == {"e0": "no", "e1": dispatching.FAILS}
+    assert errors == {"e0": "no", "e1": dispatching.BREAKER_OPEN}
     isolation = receivers.dispatcher._isolation(TENANT, "one")
     isolation.breaker = dispatching.CircuitBreaker(failures_to_open=1, open_seconds=1)
     assert await asyncio.gather(*await receivers.dispatcher.dispatch(receivers.event("e2"))) == [True], (

@@ -35,11 +35,11 @@ for _operation in OPERATIONS:
     CALLS.values[_operation.name, "OK"] = 0  # Present from the start, so that a rate has a first value.
 
 BOUNDED_QUEUE_MAX: Final = 256
-"""Logins that may wait; further ones are refused at once and may retry."""
+"""Queued calls of `bounded` operations, per database. Further calls get UNAVAILABLE OVERLOADED at once."""
 
 
 def bounded_at_once(connections: int) -> int:
-    """Concurrent operations that anonymous clients can flood: less than a third of the connections."""
+    """The concurrency limit of `bounded` operations: 30 % of the pool's connections, at least 1."""
     return max(1, connections * 3 // 10)
 
 
@@ -71,10 +71,10 @@ class Core:
             for part in engine.database.parts
         }
         self._closing = False
-        engine.database.on_other_history.append(self._distrust)
+        engine.database.on_other_history.append(self._invalidate_caches)
 
-    def _distrust(self) -> None:
-        """The database continues from an older state, so cached data may be of transactions that never happened."""
+    def _invalidate_caches(self) -> None:
+        """The database was restored to an older state: cached rows may come from transactions that were lost."""
         self.engine.catalog_versions.clear()
         for actors in self._actors.values():
             actors.distrust()
@@ -156,7 +156,7 @@ class Core:
         """
         bounded = self._bounded.get(self.engine.database.here().name) or self._bounded[HOME]
         if await bounded.enter() is not Entry.ENTERED:
-            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many queued logins; try again", retry_after_seconds=1)
+            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many queued requests; try again", retry_after_seconds=1)
         try:
             reply = await self._run(work, operation, request)
         finally:

@@ -45,11 +45,11 @@ class NewPlay(Row, frozen=True, order=True):
 
 
 class PlayCount(Row, frozen=True, order=True):
-    """Adds `plays` to a player's count for a game and day. A cap of 0 means none; day_cap applies to the day's plays.
+    """Adds `plays` to a player's counts of a game. cap: the most plays in total; day_cap: on `day`. 0: no cap.
 
     day_ends: unix seconds at which the day ends; a later commit is refused. 0: not checked.
-    exact: the count must end at exactly `cap`, because the play was decided by the ones before it.
-    busy_until: end of the player time that the plays use, in unix milliseconds; 0: none.
+    exact: optimistic lock: the total must become `cap`, otherwise a concurrent play was committed or rolled back.
+    busy_until: end of the time that timed plays have used (eligibility.py), in unix milliseconds; 0: none.
     """
 
     game_id: str
@@ -163,7 +163,7 @@ class PrizePlayerCount(Row, frozen=True, order=True):
 
 
 class NewReward(Row, frozen=True, order=True):
-    """A reward: won by a play, by a rung (milestone_id) or, with both empty, by a leaderboard's rank."""
+    """A reward: won by a play, by a rung (milestone_id) or, with both empty, by a rank of a leaderboard or draw."""
 
     reward_id: str
     player_id: str
@@ -213,7 +213,7 @@ class NewGrant(Row, frozen=True, order=True):
 
 
 class StandingAward(Row, frozen=True, order=True):
-    """A reward for a rank of a finalized board."""
+    """A reward for a rank of a finalized leaderboard or draw."""
 
     board_id: str
     rank: int

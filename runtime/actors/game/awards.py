@@ -26,7 +26,10 @@ from runtime.outgoing.channels import BY_STAFF
 
 
 class Winner(NamedTuple):
-    """The winner and the cause: a play, a rung, or (both empty) a leaderboard rank. day: the campaign's local day."""
+    """The winner and the cause: a play, a rung, or (both empty) a rank of a leaderboard or draw.
+
+    day: the campaign's local day.
+    """
 
     player_id: str
     campaign_id: str

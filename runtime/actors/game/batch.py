@@ -43,9 +43,9 @@ from runtime.stores.database import GUARDS, Guarded, StoreUnavailable
 BATCH_ROUNDS: Final = 2
 """Attempts to decide a whole batch before it is split, not counting those undone by a changed catalogue."""
 SINGLE_ROUNDS: Final = 32
-"""Attempts to decide a single play before its player is asked to retry."""
+"""Attempts to decide a request before OVERLOADED is returned. Also limits a batch whose catalogue keeps changing."""
 CONFLICT_PAUSE_SECONDS: Final = 0.004
-"""The pause between two such rounds is at most this times their number, up to eight."""
+"""Back-off after attempt n (from 0) of a single request: a random pause of up to min(n, 8) times this."""
 CONTRADICTIONS_MAX: Final = 2
 """How often fresh data may contradict the guard that refused a single play before it is an error."""
 UNSEEN: Final = frozenset({"codes"})

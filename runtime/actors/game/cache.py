@@ -24,8 +24,8 @@ QUERIES: Final = sql.load("play")
 PLAYERS_MAX: Final = 10_000
 """Players that one game's actor caches; beyond this it clears the cache and reads again."""
 REFRESH_SECONDS: Final = 1.0
-"""Starts are admitted only by a snapshot compared with the database within this time. Plays are admitted by an older
-one: the guards of their commit compare it, and a refused play is first decided again by a new one."""
+"""Maximum age of the snapshot that admits a start. A play may use an older one: the commit's guard detects a stale
+version, and the play is decided again by a new snapshot before it is refused."""
 
 
 class GameCache:

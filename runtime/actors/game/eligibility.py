@@ -31,8 +31,6 @@ AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
 a row are paid at once; beyond it, each needs the time it reports. A smaller allowance would refuse clients that round
 up times or send several plays in a row."""
 
-CAP: Final = Status.FAILED_PRECONDITION
-
 
 class Withheld(Enum):
     """Why a player cannot get a prize now. The names are the `reason` codes of the refusals."""
@@ -77,7 +75,11 @@ def check_access(state: GameState, pending: PendingRequest) -> None:
     if session is not None:
         refuse_guest(state, state.players[pending.player_id])
         if state.now - session.issued_ms / 1000 > state.session_seconds:
-            raise Fault(CAP, "SESSION_EXPIRED", f"the session has expired after {state.session_seconds} seconds")
+            raise Fault(
+                Status.FAILED_PRECONDITION,
+                "SESSION_EXPIRED",
+                f"the session has expired after {state.session_seconds} seconds",
+            )
     elif type(request) is m.StartRequest:  # For a redeem by a guest, ALREADY_GRANTED comes first.
         refuse_starter(state, pending)
 
@@ -159,7 +161,11 @@ def login_required() -> Fault:
 
 
 def admit(state: GameState, player: PlayerState) -> Price:
-    """What a play costs the player. A refusal names the cap that is reached and when it resets."""
+    """What a play costs the player. Raises StaleRead before refusing by cached data.
+
+    PERMISSION_DENIED SUSPENDED, NOT_ELIGIBLE; FAILED_PRECONDITION ENTRY_REQUIRED, and CAP_USER, CAP_DAY, NO_TURNS with
+    `resets_at` (unix seconds; 0: never).
+    """
     snapshot = state.snapshot
     refuse_suspended(state, player)
     if snapshot.entry is not None:
@@ -167,7 +173,9 @@ def admit(state: GameState, player: PlayerState) -> Price:
     if snapshot.max_plays_per_user and player.plays >= snapshot.max_plays_per_user:
         require_fresh(state, player)
         limit = snapshot.max_plays_per_user
-        raise Fault(CAP, "CAP_USER", f"{player.plays} of {limit} plays used", limit=limit, resets_at=0)
+        raise Fault(
+            Status.FAILED_PRECONDITION, "CAP_USER", f"{player.plays} of {limit} plays used", limit=limit, resets_at=0
+        )
     day_used = bool(snapshot.max_plays_per_day) and player.day_plays >= snapshot.max_plays_per_day
     if not day_used and not snapshot.requires_turn:
         return Price.FREE
@@ -177,9 +185,15 @@ def admit(state: GameState, player: PlayerState) -> Price:
     if day_used:
         limit = snapshot.max_plays_per_day
         raise Fault(
-            CAP, "CAP_DAY", f"{player.day_plays} of {limit} plays used today", limit=limit, resets_at=state.resets_at
+            Status.FAILED_PRECONDITION,
+            "CAP_DAY",
+            f"{player.day_plays} of {limit} plays used today",
+            limit=limit,
+            resets_at=state.resets_at,
         )
-    raise Fault(CAP, "NO_TURNS", "this game requires a turn, and the player has none", resets_at=0)
+    raise Fault(
+        Status.FAILED_PRECONDITION, "NO_TURNS", "this game requires a turn, and the player has none", resets_at=0
+    )
 
 
 def admits(state: GameState, player: PlayerState) -> bool:
@@ -201,11 +215,17 @@ def admit_play(state: GameState, session: Session, player: PlayerState) -> Price
     if session.revision != snapshot.revision_hash[:REVISION_CHARACTERS]:
         if not state.compared:
             raise StaleRead
-        raise Fault(CAP, "GAME_CHANGED", "the game has changed since this session began; start another")
+        raise Fault(
+            Status.FAILED_PRECONDITION, "GAME_CHANGED", "the game has changed since this session began; start another"
+        )
     if 0 <= session.ordinal != player.plays:
         require_fresh(state, player)
         if session.ordinal > player.plays:  # The previous play was rolled back.
-            raise Fault(CAP, "SESSION_EXPIRED", "the play before this session was rolled back; start another")
+            raise Fault(
+                Status.FAILED_PRECONDITION,
+                "SESSION_EXPIRED",
+                "the play before this session was rolled back; start another",
+            )
         raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan has already been played")
     price = admit(state, player)
     if (
@@ -239,7 +259,7 @@ def check_payload(
 
 
 def begins_ms(busy_until: int, issued_ms: int, now_ms: int) -> int:
-    """When the play's time begins: at its start, or at the end of the time that earlier plays used."""
+    """When the play's time begins (unix ms): at its session's start or at `busy_until`, whichever is later."""
     if busy_until > now_ms + AHEAD_MS + NETWORK_SLACK_MS:
         return issued_ms  # The clock was set back: do not make players wait until it catches up.
     return max(issued_ms, busy_until)
@@ -254,7 +274,7 @@ def left_ms(begins: int, now_ms: int) -> int:
 
 
 def available(state: GameState, player: PlayerState, prize_id: str, quantity: int) -> bool:
-    """Whether this player can get `quantity` of the prize now."""
+    """Whether this player can get `quantity` units now. StaleRead if cached stock or player data would deny it."""
     return withheld(state, player, state.snapshot.prizes.get(prize_id), quantity) is None
 
 
@@ -284,9 +304,10 @@ def _in_stock(prize: PrizeTerms | None, stock: StockState | None, quantity: int)
 def withheld(
     state: GameState, player: PlayerState, prize: PrizeTerms | None, quantity: int, *, taken: int = 0
 ) -> Withheld | None:
-    """Why this player cannot get `quantity` of the prize now: the longest-lasting reason. None: available.
+    """Why this player cannot get `quantity` units now: the longest-lasting reason. None: available.
 
-    taken: units that this decision already awards; they count for the player but are still in the stock.
+    StaleRead if cached stock or player data would withhold the prize. taken: units that this decision already awards;
+    they count for the player but are still in the stock.
     """
     stock = None if prize is None else state.stock.get(prize.prize_id)
     if prize is None or stock is None or not prize.active:

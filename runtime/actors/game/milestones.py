@@ -68,9 +68,9 @@ def _threshold(rung: RungTerms) -> int:
 def redeem(state: GameState, pending: PendingRequest) -> Decision:
     """Claims or buys a rung. Refusals change nothing.
 
-    NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED LOGIN_REQUIRED; FAILED_PRECONDITION
-    THRESHOLD_NOT_REACHED, OUT_OF_STOCK, NOT_RELEASED, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE,
-    CAMPAIGN_CLOSED.
+    INVALID_ARGUMENT on `milestone_id`; NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED
+    LOGIN_REQUIRED, SUSPENDED; FAILED_PRECONDITION THRESHOLD_NOT_REACHED, OUT_OF_STOCK, NOT_RELEASED, CAP_USER and
+    CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED. StaleRead before refusing by cached data.
     """
     snapshot, milestone_id, now = state.snapshot, pending.request.milestone_id, int(state.now)
     if not milestone_id:
@@ -97,7 +97,7 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
         raise Fault(
             Status.FAILED_PRECONDITION,
             "THRESHOLD_NOT_REACHED",
-            f"{balance} of {rung.threshold} {rung.currency}",
+            f"this milestone requires {rung.threshold} {rung.currency}; the balance is {balance}",
             balance=balance,
             threshold=rung.threshold,
         )
@@ -136,7 +136,7 @@ def _prize_withheld(state: GameState, prize: PrizeTerms | None, reason: Withheld
     limit, unit, resets_at = prize.max_per_user, "player", 0
     if reason is Withheld.CAP_DAY:
         limit, unit, resets_at = prize.max_per_day, "day", state.resets_at
-    message = f"all {limit} units of this milestone's prize per {unit} have been awarded"
+    message = f"the limit of {limit} units of this milestone's prize per {unit} is reached"
     return Fault(Status.FAILED_PRECONDITION, reason.name, message, limit=limit, resets_at=resets_at)
 
 

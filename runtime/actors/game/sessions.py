@@ -154,7 +154,8 @@ def open_session(
         raise Fault(
             Status.UNAVAILABLE, "OVERLOADED", "this process lacks the session's key; try again", retry_after_seconds=1
         )
-    raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "the session does not belong to this game")
+    message = "the session is invalid or belongs to another game; start a new one"
+    raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", message)
 
 
 def named_player(token: str) -> str:

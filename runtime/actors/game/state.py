@@ -169,7 +169,8 @@ class GameSnapshot:
         if self.suspended:
             raise suspended(self.suspended)
         if self.status != "active":
-            what = "paused" if self.status == "paused" else "closed"  # What staff make of it is no player's business.
+            # Do not reveal "draft" or "archived" to players.
+            what = "paused" if self.status == "paused" else "closed"
             raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {what}")
 
     @property

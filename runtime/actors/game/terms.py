@@ -41,7 +41,7 @@ class TermsPrize(Prize, Protocol):
 
 
 def write_terms(game_id: str, definition: Mapping[str, Any], prizes: Collection[TermsPrize]) -> bytes:
-    """The terms of a game. prizes: the prizes that a play may draw, by id."""
+    """The terms of a game, as UTF-8 JSON. prizes: those that a play may draw; the caller must sort them by id."""
     terms = {
         "fallback_prize_id": definition.get("fallback_prize_id") or "",
         "game_id": game_id,

@@ -127,7 +127,7 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     """
     if request.code and not request.reveal:
         roles = sorted(REWARD_MANAGERS.writers)
-        message = f"a whole code may be looked for by a role of {', '.join(roles)}"
+        message = f"searching by code requires one of the roles {', '.join(roles)}"
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=roles)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
     arguments = (tenant_of(request), *filters, merchant_of(request))

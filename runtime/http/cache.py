@@ -1,4 +1,4 @@
-"""The edges' read cache: Core answers a read that many players share once.
+"""The edges' read cache: many players' identical reads cost Core one call per LIFE_MS.
 
 A response is cached for two seconds in the ephemeral store, shared by all edge processes. Any change by the tenant's
 staff invalidates it at once (`runtime.stores.cache_version`). Only changes through plays may be read stale until the

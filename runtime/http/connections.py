@@ -24,7 +24,7 @@ HEAD_SECONDS: Final = 10.0
 """The time limit for a request's head, from the start of the connection or from the head's first byte."""
 
 UNREAD_SECONDS: Final = 30.0
-"""How long a client may leave a response unread that exceeds the socket buffers, plus time for its size:"""
+"""How long a client may leave a response unread, plus one second per UNREAD_BYTES_PER_SECOND of unread bytes."""
 
 UNREAD_BYTES_PER_SECOND: Final = 16 * 1024
 """The slowest read rate allowed. Otherwise a client could keep a response in memory by reading a byte now and then."""

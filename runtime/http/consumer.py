@@ -1,7 +1,8 @@
 """The consumer edge: the API for widgets and players.
 
-It serves operations in three ways. Reads go straight to Core. Reads that are the same for all players are cached.
-Actions (`ACT`) first pass admission control, which checks rate limits and the Idempotency-Key in one call.
+An operation's RoutePolicy decides how it is served. READ goes straight to Core. CACHED is a read that is the same for
+all players. BEACON counts a page view. ACT and RATED first pass admission control, which checks the Idempotency-Key
+and, for RATED, the rate limits in one call.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class ReadRoute(Route):
             setattr(message, self.marks, True)
         if operation.of_player and identity is not None:
             message.player_id = identity.player_id
-        return ok(self.show(await edge.names.call(operation, message, request)))
+        return ok(self.show(await edge.lookups.call(operation, message, request)))
 
 
 class CachedRoute(Route):
@@ -132,13 +133,13 @@ class CachedRoute(Route):
             setattr(message, self.marks, True)
         if operation.of_player and identity is not None and identity.player_id:
             message.player_id = identity.player_id
-            return ok(self.show(await edge.names.call(operation, message, request)))
+            return ok(self.show(await edge.lookups.call(operation, message, request)))
         # The response depends only on the tenant and the message, so they are the cache key.
         name, make = f"{operation.name}:{bytes(message).hex()}", partial(self._made, message, request)
         return ok(await edge.cache.get(message.scope.tenant_id, name, make))
 
     async def _made(self, message: Any, request: web.Request) -> bytes:
-        return _encode(self.show(await self.edge.names.call(self.operation, message, request)))
+        return _encode(self.show(await self.edge.lookups.call(self.operation, message, request)))
 
 
 class WithheldRoute(Route):
@@ -165,7 +166,7 @@ class BeaconRoute(Route):
         message.client_address = client_of(request, edge.settings.trusted_proxies).address
         objects = "1" in (request.headers.get("Sec-GPC"), request.headers.get("DNT"))
         message.user_agent = "" if objects else request.headers.get("User-Agent", "")[:_USER_AGENT_MAX]
-        return ok(self.show(await edge.names.call(operation, message, request)))
+        return ok(self.show(await edge.lookups.call(operation, message, request)))
 
 
 class ActRoute(Route):
@@ -203,7 +204,7 @@ class ActRoute(Route):
         # Only the edge stores a start's key: Core would query the store a second time.
         message.idempotency_key = "" if self.opens else key
         if not rated and not key:
-            return ok(self._data(await edge.names.call(self.operation, message, request), scope))
+            return ok(self._data(await edge.lookups.call(self.operation, message, request), scope))
         session = session_name(message.session_id) if plays else ""
         keyed = KeyedRequest(f"{request.method} {request.path}", key, cached_hash(message)) if key else None
         client = client_of(request, self.proxies) if rated else _UNCOUNTED
@@ -239,7 +240,7 @@ class ActRoute(Route):
         """Core's reply, stored for replays if the request has a key. A refusal releases the key."""
         edge, tenant_id = self.edge, message.scope.tenant_id
         try:
-            reply = await edge.names.call(self.operation, message, request)
+            reply = await edge.lookups.call(self.operation, message, request)
             headers = {**(admission.headers or {}), **replay_headers()}
             data = self._data(reply, message.scope)
         except BaseException as error:
@@ -255,7 +256,7 @@ class ActRoute(Route):
             seconds = edge.settings.session_ttl_seconds
             edge.admission.settle(admission, data, seconds)
             if keyed is not None and reply.guest_player_id:
-                # Stored without the guest's token, which is valid for a month: whoever gets the replay has it already.
+                # Without the guest's token: only a request with that token gets this replay.
                 edge.admission.store_response(
                     tenant_id, reply.guest_player_id, keyed, _encode(self.show(reply)), seconds
                 )

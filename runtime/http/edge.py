@@ -13,7 +13,7 @@ from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.local_rates import Gate, gate
-from runtime.http.admission.lookup_limits import Names
+from runtime.http.admission.lookup_limits import LookupLimiter
 from runtime.http.admission.origins import Origins
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
@@ -55,7 +55,7 @@ class Edge:
     admission: AdmissionControl
     sessions: SessionCache
     tenants: Tenants
-    names: Names
+    lookups: LookupLimiter
     origins: Origins
     cache: Cache
     revocations: Revocations
@@ -79,7 +79,7 @@ class Edge:
             admission=AdmissionControl(store, player=player, ip=ip_policy(settings)),
             sessions=SessionCache(store, seconds=settings.session_ttl_seconds),
             tenants=Tenants(caller, proxies, limited=limited, processes=processes),
-            names=Names(caller, proxies, limited=limited, processes=processes),
+            lookups=LookupLimiter(caller, proxies, limited=limited, processes=processes),
             origins=Origins(caller, settings.cors_origins, proxies, limited=limited, processes=processes),
             cache=Cache(store),
             revocations=revocations,

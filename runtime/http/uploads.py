@@ -22,12 +22,14 @@ FILE: Final = "file"
 
 _PARTS_MAX: Final = 4
 _BYTES_MAX: Final = UPLOAD_BYTES_MAX * 4 // 3 + 16 * 1024
-"""Of the JSON form."""
+"""The size limit of any body: the JSON form with base64 is the largest."""
 
 
 async def read_upload(request: web.Request, field: str) -> bytes:
-    """The body as JSON. A file becomes {name, `field`}; its name is in the query. No accepted file begins with a brace.
+    """The upload as JSON bytes {"name", `field`: base64}. INVALID_ARGUMENT on `field`.
 
+    A JSON body is returned as sent. Its first byte identifies it: no accepted file begins with a brace or white space.
+    The name is the form's part `name`, otherwise the query's, otherwise the form's file name.
     The Content-Type is not evidence of the file's type, so it is only compared with the accepted ones. A form is read
     whole, so the limits of bodies apply to it too.
     """

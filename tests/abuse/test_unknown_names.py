@@ -13,7 +13,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status, unknown
 from runtime.http.admin import CODE_SEARCHES
 from runtime.http.admission import local_rates
-from runtime.http.admission.lookup_limits import LOOKUPS, Names
+from runtime.http.admission.lookup_limits import LOOKUPS, LookupLimiter
 from runtime.operations import BY_NAME, Operation
 from tests.support.clocks import STOPPED
 from tests.support.stack import Answer, Stack
@@ -79,11 +79,11 @@ async def test_existing_name_is_not_counted_as_unknown() -> None:
                 raise unknown("game", request.id)
             return m.EligibilityReply()
 
-    names, request = Names(Desk(), (), limited=True), make_mocked_request("GET", "/")
+    limiter, request = LookupLimiter(Desk(), (), limited=True), make_mocked_request("GET", "/")
 
     async def seen(name: str) -> str:
         try:
-            await names.call(operation, m.EligibilityRequest(scope=m.Scope(tenant_id="tenant_a"), id=name), request)
+            await limiter.call(operation, m.EligibilityRequest(scope=m.Scope(tenant_id="tenant_a"), id=name), request)
         except Fault as fault:
             return fault.reason
         return ""

@@ -1,9 +1,8 @@
 """Rate limits local to an edge process, for every route. Start and play have shared limits as well.
 
-They protect the process, so each has its own and needs no store; only logins are limited over all processes as well
-(shared_rates.py). They count the requests of an address, and of its
-network, per class of routes, before any work is done; larger requests count more. A flood of one class does not block
-the others.
+They protect the process, so each process has its own and needs no store. Logins and new guests are also limited over
+all processes (shared_rates.py). They count the requests of an address, and of its network, per class of routes, before
+any work is done; larger requests count more. A flood of one class does not block the others.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ OWN: Final = frozenset({"", "reward"})
 """Subjects that are not limited: each player has ids of its own."""
 
 
-class Names:
-    """The ids that `caller` is known to have."""
+class LookupLimiter:
+    """Calls Core, and limits per address the calls about ids that are not known to exist."""
 
     def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool, processes: int = 1) -> None:
         self._caller = caller

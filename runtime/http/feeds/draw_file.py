@@ -37,7 +37,7 @@ def handler(edge: Edge) -> Handler:
             return await send(request, headers, parts(request, message))
 
     async def parts(request: web.Request, message: m.ReadDrawFileRequest) -> AsyncIterator[str]:
-        part: m.ReadDrawFileReply = await edge.names.call(READ_DRAW_FILE, message, request)
+        part: m.ReadDrawFileReply = await edge.lookups.call(READ_DRAW_FILE, message, request)
         yield part.lines
         while part.after:
             message.after = part.after

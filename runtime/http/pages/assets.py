@@ -70,7 +70,7 @@ class Assets:
             return found
         await self._edge.tenants.check(tenant_id, request)
         message = m.GetAssetRequest(scope=m.Scope(tenant_id=tenant_id), id=asset_id)
-        reply = await self._edge.names.call(READ_ASSET, message, request)
+        reply = await self._edge.lookups.call(READ_ASSET, message, request)
         found = _Stored(reply.type, base64.b64decode(reply.content), now + CACHED_SECONDS)
         self._store(key, found)
         return found

@@ -137,7 +137,7 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
             named = scope.tenant_id if named or of_host.tenant_id else ""
 
             async def ask(name: str, message: Any) -> Any:
-                return await edge.names.call(BY_NAME[name], message, request)
+                return await edge.lookups.call(BY_NAME[name], message, request)
 
             async def made() -> bytes:
                 base = edge.settings.consumer_base_url.rstrip("/")

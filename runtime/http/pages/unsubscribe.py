@@ -38,7 +38,7 @@ def mount(app: web.Application, edge: Edge) -> None:
             fields = {name: request.query.get(name, "") for name in ("player_id", "kind", "token")}
             message, _ = codec.read(UNSUBSCRIBE.request, fields)
             message.scope = m.Scope(tenant_id=scope.tenant_id)
-            await edge.names.call(UNSUBSCRIBE, message, request)
+            await edge.lookups.call(UNSUBSCRIBE, message, request)
         except Fault as fault:
             if fault.status not in _INVALID:
                 raise

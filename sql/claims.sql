@@ -2,7 +2,7 @@
 
 -- name: claim
 -- Claims rewards. Each position of the arrays is one claim; one that fails does not affect the others. A reward appears
--- at most once. An idempotency key belongs to its reward; the answers are stored with the reward.
+-- at most once. An idempotency key belongs to its reward; the answers are stored in claim_answers.
 -- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 id for a task; $6 names of the instant channels;
 -- $7 answers to the prize's current claim form, an object of non-empty texts, per position.
 -- One row per claim, in the given order, with its outcome:

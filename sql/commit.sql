@@ -9,8 +9,8 @@
 -- Lock order: arrays are sorted by key, and a `_locked` part locks rows in that order before they are updated. Otherwise
 -- the plan could visit a small table in physical order. The guards at the end read their parts completely and so fix
 -- the order of the parts, that of sql/locks.py. A part that no guard reads to its end would run last, in any order.
--- Every batch of a prize locks its stock and count of the day until it has committed, so all other rows of plays are
--- written before: those of `rewards` and `tasks` too, since nothing else locks a new row.
+-- Every batch of a prize locks its stock and count of the day until it has committed. So `rewards` and `tasks` are
+-- written before them, unlike in sql/locks.py: nothing else locks a new row. Only codes, grants and awards come later.
 -- Only rows that meet the condition are locked, so a stale row is not waited for; Postgres checks the condition again
 -- after a wait.
 -- One statement may commit the changes of several tenants: each row names its tenant, and the arrays are sorted by

@@ -380,7 +380,7 @@ HAVING sum(CASE WHEN m.held THEN m.amount ELSE -m.amount END) <> 0
 -- Each turn entry starts at a balance where another one ended, and one of them at 0. Entries of the same time have no
 -- stored order, so starts and ends are counted per balance: they must be equal in number, except for the first 0.
 SELECT n.player_id AS id, n.campaign_id AS row_id, n.campaign_id AS scope_key,
-       'ended at as often as begun from' AS expected,
+       'each balance begins as many entries as it ends' AS expected,
        string_agg(n.turns || ' (' || n.often || ')', ', ' ORDER BY n.turns) AS found
 FROM (
     SELECT m.player_id, m.campaign_id, m.turns, sum(m.n) AS often
@@ -712,8 +712,8 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.status = 'revoked
   )
 
 -- name: player_board_reward
--- A reward without a play or milestone belongs to a rank of a leaderboard. The rank may be with a guest or with the player
--- it was merged into.
+-- A reward without a play or milestone belongs to a rank of a leaderboard or draw. The rank may be with a guest or with
+-- the player it was merged into.
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a rank of a board or draw' AS expected,
        'none' AS found
 FROM rewards AS r
@@ -755,9 +755,9 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.milestone_id <> '
 )
 
 -- name: player_rung_paid
--- A bought milestone is paid once, at its price. The price is in the redeem's reply. A surplus one stays with the guest,
--- but was paid from what is now the player's. A redeem certainly was a purchase if every revision of the game that may
--- have decided it sells its milestones.
+-- A bought milestone is paid once, at the price in the redeem's reply. After a merge, a duplicate grant stays with the
+-- guest, but its ledger entry is the player's. An unpaid redeem is reported only if every game revision that may have
+-- decided it has the mode spend_exchange.
 WITH paid AS MATERIALIZED (
     SELECT e.player_id, e.reward_id, min(e.scope_key) AS scope_key, min(e.currency) AS currency,
            min(e.reference_id) AS milestone_id, count(*) AS times, -sum(e.amount) AS price
@@ -1548,8 +1548,8 @@ GROUP BY p.campaign_id, p.pack_id, p.codes, p.withdrawn
 HAVING (count(k.code_hash), count(k.withdrawn_at)) <> (p.codes, p.withdrawn)
 
 -- name: campaign_odds
--- Each result of a game is drawn as often as the game declares. The test stays valid however often it runs: it reports one
--- true game in 10,000, for ever (runtime/operations/reporting/odds_test.py). Results that are not declared: chance 0.
+-- Each result of a game is drawn as often as declared; undeclared results have chance 0. A sequential test: its false
+-- positive rate is 1 in 10,000 per game revision, however often it runs (runtime/operations/reporting/odds_test.py).
 WITH drawn AS (
     SELECT g.campaign_id, d.game_id, d.revision, d.drawn::text AS result, sum(d.draws)::bigint AS draws
     FROM games AS g JOIN game_draws AS d ON d.tenant_id = $1 AND d.game_id = g.game_id
@@ -1623,7 +1623,7 @@ WHERE r.at > unix_micro(clock_timestamp() + interval '60 seconds') AND NOT EXIST
     WHERE l.tenant_id = $1 AND l.kind = split_part(k.id, ' ', 1) AND l.row_id = split_part(k.id, ' ', 2))
 
 -- name: leaf_row
--- Each leaf of the log has its row, which still hashes to it, or names the archive that has the play, which is deleted.
+-- Each leaf has a row with its hash, or belongs to a deleted play and names the archive that has the play.
 SELECT lpad(l.leaf_index::text, 19, '0') AS id, l.kind || ' ' || l.row_id AS row_id, '' AS scope_key,
        encode(l.hash, 'hex') AS expected, coalesce(encode(h.hash, 'hex'), 'no such row') AS found
 FROM log_leaves AS l CROSS JOIN LATERAL (SELECT log_leaf_hash(log_entry(l)) AS hash OFFSET 0) AS h

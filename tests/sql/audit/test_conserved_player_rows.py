@@ -90,8 +90,8 @@ WALLETS: Final[dict[str, Case]] = {
             ann c1 e2 -1 2 play | ann c2 e3 2 2 quest | ann c2 e4 3 3 quest | ann c2 e5 -1 2 play |
             ann c3 e6 1 5 quest | bob c1 e7 1 5 quest;""",
         "ann",
-        """ann|c2|ended at as often as begun from|0 (2), 2 (-2)
-           ann|c3|ended at as often as begun from|4 (1), 5 (-1)""",
+        """ann|c2|each balance begins as many entries as it ends|0 (2), 2 (-2)
+           ann|c3|each balance begins as many entries as it ends|4 (1), 5 (-1)""",
     ),
     "player_turn_spent": (
         """+ plays play_id: p1 | p2;

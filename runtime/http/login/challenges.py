@@ -95,8 +95,9 @@ class Challenges:
     async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client, login_id: str = "") -> None:
         """Deletes a challenge whose code could not be sent, so that another may be sent immediately. Best effort."""
         try:
+            network = self.rated(client).get("network", "")
             request = m.WithdrawChallengeRequest(
-                scope=scope, challenge_id=challenge_id, login_id=login_id, **self.rated(client)
+                scope=scope, challenge_id=challenge_id, login_id=login_id, network=network
             )
             await self._caller.call(WITHDRAW_CHALLENGE, request)
         except Fault as fault:

@@ -172,8 +172,10 @@ async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) ->
 
 
 async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest) -> m.Empty:
-    """Deletes a challenge whose code could not be sent and refunds its rate limits, so that its requester may get
-    another at once, however often that happens.
+    """Deletes a challenge whose code could not be sent and refunds the limits of its contact, so that its requester may
+    get another code at once.
+
+    The address and the network stay charged: otherwise contacts that the sender refuses would allow unlimited sends.
     """
     tenant_id = tenant_of(request)
     _check(request, "challenge_id")
@@ -186,7 +188,7 @@ async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest
         arguments = (tenant_id, contact, requester, "", request.login_id, *_split_contact(row["contact"]))
         own = await connection.fetchrow(_SQL["read_refusals"], *arguments)
         owner = _bucket_owner(requester, own["proved"], own["known"]) if own is not None else ""
-        for bucket in _sends(contact, requester, request.address, request.network, owner):
+        for bucket in _sends_to(contact, requester, request.network, owner):
             await _refund(connection, ALL_TENANTS, *bucket)
         await _refund(connection, tenant_id, RESEND, f"{contact}:{requester}")
 
@@ -261,13 +263,14 @@ def _bucket_owner(requester: str, proved: bool, known: bool) -> str:
 
 def _sends(contact: str, requester: str, address: str, network: str, owner: str) -> list[Bucket]:
     """The buckets over all tenants that a code to the contact is taken from, in lock order."""
-    buckets = [
-        (SENDS_ADDRESS, address),
-        (SENDS_NETWORK, network),
-        (SENDS_ONE, "" if owner else f"{contact}:{network or requester}"),
-        (SENDS, f"{contact}:{owner}"),
-    ]
-    return [(rate, name) for rate, name in buckets if name]
+    origin = [(SENDS_ADDRESS, address), (SENDS_NETWORK, network)]
+    return [(rate, name) for rate, name in origin if name] + _sends_to(contact, requester, network, owner)
+
+
+def _sends_to(contact: str, requester: str, network: str, owner: str) -> list[Bucket]:
+    """Those of `_sends` that limit the codes to this contact."""
+    one = [] if owner else [(SENDS_ONE, f"{contact}:{network or requester}")]
+    return [*one, (SENDS, f"{contact}:{owner}")]
 
 
 def _guesses(request: m.AnswerChallengeRequest) -> list[Bucket]:

@@ -11256,18 +11256,16 @@ default_message_pool.register_message("game.v1", "WithdrawApprovalRequest", With
 @dataclass(eq=False, repr=False)
 class WithdrawChallengeRequest(betterproto2.Message):
     """
-    address, network: the same values as in IssueChallenge.
+    network: the same value as in IssueChallenge.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     challenge_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    address: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    network: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
-    network: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-
-    login_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    login_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "WithdrawChallengeRequest", WithdrawChallengeRequest)

@@ -78,10 +78,10 @@ UPDATE packs SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AN
 -- name: add
 -- Adds codes to a pack, and counts them. $1 tenant, $2 pack, $3 the staff's merchant ('': the tenant), $4 the hashes.
 -- One row per code that the campaign has already; a single row with a NULL code_hash: none. No row: no such pack, not
--- writable, or archived.
+-- writable, archived, or it credits the tenant's wallet for a merchant's staff.
 WITH pack AS (
     SELECT campaign_id FROM packs WHERE tenant_id = $1 AND pack_id = $2 AND status <> 'archived'
-      AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
+      AND ($3 = '' OR (scope_key <> $1 AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o)))
 ),
 added AS (
     INSERT INTO pack_codes (tenant_id, campaign_id, code_hash, pack_id)

@@ -26,7 +26,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, forbidden, invalid
+from runtime.errors import Fault, Status, invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.campaign_admin import from_row
@@ -35,10 +35,10 @@ from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.draws import randomness
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.operations.packs.codes import SQL as PACKS
-from runtime.operations.packs.codes import new_key
+from runtime.operations.packs.codes import new_key, refuse_wallet
 from runtime.operations.prizes import release
 from runtime.outgoing.vault import VaultError, integration_context, prize_context, vault_of
-from runtime.wire.scope import merchant_of, tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _REVISE: Final = sql.load("games")["insert_revision"]
@@ -68,7 +68,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         later = _days_later(original, request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
         await copy.copy_campaign(_name(request.name, original["name"]))
-        await copy.copy_contents(merchant_of(request))
+        await copy.copy_contents(request)
         if request.start_date or request.end_date:
             await connection.execute(_SQL["date"], tenant_id, copy.new_id, request.start_date, request.end_date)
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
@@ -138,20 +138,24 @@ class _Copy:
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
         await listen(self._connection, self._tenant_id, self.new_id, self._messages)
 
-    async def copy_contents(self, merchant_id: str) -> None:
-        """Copies what belongs to the campaign. merchant_id: of the staff who copies it ("": the tenant's).
+    async def copy_contents(self, request: Scoped) -> None:
+        """Copies what belongs to the campaign.
 
-        FORBIDDEN if a merchant's staff would copy a game that credits the tenant's wallet.
+        FORBIDDEN if a merchant's staff would copy a game, pack or draw of the tenant's wallet: the copy would let the
+        merchant credit it.
         """
+        merchant_id = merchant_of(request)
         games = await self._fetch("games_to_copy", self._old_id)
-        if merchant_id and any(game["definition"]["wallet_scope"] == "tenant" for game in games):
-            raise forbidden("wallet", self._tenant_id)  # The copy would let the merchant credit the tenant's wallet.
+        if any(game["definition"]["wallet_scope"] == "tenant" for game in games):
+            refuse_wallet(request, self._tenant_id)
         game_ids = {row["game_id"]: ids.make("game") for row in games}
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
         found = await self._connection.fetch(_DRAWS["of_campaign"], self._tenant_id, self._old_id, DRAWS_MAX)
         draws = [draw for draw in found if draw["status"] != "cancelled"]
+        packs = await self._fetch("packs_to_copy", self._old_id)
+        refuse_wallet(request, *(one["scope_key"] for one in (*packs, *(draw["tickets"] for draw in draws))))
         named |= {prize["prize_id"] for one in (*boards, *draws) for prize in one["prizes"]}
         prize_ids = await self._prizes(sorted(named), merchant_id)
         for game in games:
@@ -161,7 +165,6 @@ class _Copy:
             await self._board(board, board_ids[board["board_id"]], game_ids, prize_ids)
         for quest in quests:
             await self._quest(quest, game_ids)
-        packs = await self._fetch("packs_to_copy", self._old_id)
         for pack in packs:
             await self._pack(pack)
         for draw in draws:

@@ -17,12 +17,12 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, invalid
+from runtime.errors import Fault, Status, forbidden, invalid
 from runtime.operations import audit, reading
 from runtime.operations.code_lines import in_slices, part_hashes, problem, sift
 from runtime.operations.idempotent_writes import once
 from runtime.outgoing.vault import VaultError, pack_key_context, vault_of
-from runtime.wire.scope import merchant_of, tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 SQL: Final = sql.load("packs")
 
@@ -161,11 +161,15 @@ async def _hash_function(engine: Engine, request: reading.IdRequest) -> Callable
 async def _add(
     connection: asyncpg.Connection, request: reading.IdRequest, hashes: Iterable[bytes], action: str
 ) -> set[bytes]:
-    """Adds codes to the pack. Returns those that the campaign has already. ILLEGAL_TRANSITION if it is archived."""
+    """Adds codes to the pack. Returns those that the campaign has already.
+
+    ILLEGAL_TRANSITION if it is archived; FORBIDDEN as for `refuse_wallet`.
+    """
     tenant_id, added = tenant_of(request), sorted(hashes)
     rows = await connection.fetch(SQL["add"], tenant_id, request.id, merchant_of(request), added)
     if not rows:
         pack = await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
+        refuse_wallet(request, pack["scope_key"])
         raise Fault(
             Status.FAILED_PRECONDITION,
             "ILLEGAL_TRANSITION",
@@ -176,6 +180,12 @@ async def _add(
         after = {"added": len(added) - len(present), "duplicates": len(present)}
         await audit.record(connection, tenant_id, action, request.id, after=after)
     return present
+
+
+def refuse_wallet(request: Scoped, *scope_keys: str) -> None:
+    """FORBIDDEN if one of these wallets is the tenant's: a merchant's staff cannot credit it."""
+    if merchant_of(request) and tenant_of(request) in scope_keys:
+        raise forbidden("wallet", tenant_of(request))
 
 
 def _random_code() -> str:

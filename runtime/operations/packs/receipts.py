@@ -21,7 +21,7 @@ from runtime.errors import Fault, Status, suspended, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.packs import redemption
-from runtime.operations.packs.codes import SQL
+from runtime.operations.packs.codes import SQL, refuse_wallet
 from runtime.operations.packs.pack_admin import pack_from_row, row_of
 from runtime.operations.packs.redemption import Payment
 from runtime.operations.players.lookup import PLAYER, named_player
@@ -35,12 +35,13 @@ _RECEIPT: Final = redemption.SQL["receipt"]
 
 async def rotate_pack_secret(engine: Engine, request: m.RotatePackSecretRequest) -> m.PackReply:
     """Creates a secret for the pack's receipts, shown only in this reply. A previous secret stays valid until
-    `end_previous` ends it, or until the next rotation.
+    `end_previous` ends it, or until the next rotation. FORBIDDEN as for `refuse_wallet`: the secret signs credits.
     """
     tenant_id, secret = tenant_of(request), "" if request.end_previous else make_secret()
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
+        pack = await reading.for_update(connection, SQL["owner"], request, "pack", request.id)
+        refuse_wallet(request, pack["scope_key"])
         before = await connection.fetchval(SQL["lock"], tenant_id, request.id)
         signing = vault_of(engine.keyring.code).rotated(before, secret, pack_context(tenant_id, request.id))
         await connection.execute(SQL["rotate"], tenant_id, request.id, signing)

@@ -44,6 +44,18 @@ async def test_wallet_scope_of_the_tenant_is_refused_to_a_merchants_staff(stack:
     staff = replace(stack, merchant_id=await make_merchant(stack))
     campaign = await make_campaign(staff)
     prize_id = await make_prize(staff, campaign_id=campaign["id"])
+    copied, wallet = (
+        f"/admin/campaigns/{campaign['id']}/duplicate",
+        {"currency": "points", "scope_key": stack.tenant_id},
+    )
+    draw = {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}, "tickets": wallet}
+    for kind, body in (("packs", {"gives": {**wallet, "amount": 1}}), ("draws", draw)):
+        made = await stack.admin("POST", f"/admin/{kind}", {"campaign_id": campaign["id"], "name": "N", **body})
+        path = f"/admin/{kind}/{made.data['id']}"
+        of_pack = [(f"{path}/codes/generate", {"count": 1}), (f"{path}/rotate-secret", {})]
+        for act, asked in [(copied, {}), *(of_pack if kind == "packs" else [])]:
+            assert refused(await staff.admin("POST", act, asked)) == FORBIDDEN, act
+        assert (await stack.admin("DELETE", path)).data
     made = await staff.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=TENANTS))
     assert refused(made) == FORBIDDEN
     path = f"/admin/games/{(await make_game(staff, campaign['id'], prize_id))['id']}"
@@ -51,7 +63,6 @@ async def test_wallet_scope_of_the_tenant_is_refused_to_a_merchants_staff(stack:
     assert (await staff.admin("PUT", path, {"wallet_scope": MERCHANTS})).data
     assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
     assert refused(await staff.admin("PUT", path, {"name": "More"})) == FORBIDDEN
-    copied = f"/admin/campaigns/{campaign['id']}/duplicate"
     assert refused(await staff.admin("POST", copied, {})) == FORBIDDEN
     assert (await stack.admin("POST", copied, {})).data
 

@@ -35,13 +35,17 @@ _SOURCES_READ: Final = 5 * views.SOURCES_MAX
 """Sources that a statement returns: more than are shown, since the largest by entries may not be those by plays."""
 
 
+DAY_MIN, DAY_MAX = "1970-01-01", "9999-12-30"
+"""The range of days. Both ends of a day have a valid `datetime` in every time zone."""
+
+
 async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequest) -> m.CampaignFiguresReply:
     """Figures of a campaign, or of one of its games, for a date range. NOT_FOUND UNKNOWN_CAMPAIGN, UNKNOWN_GAME."""
     tenant_id, campaign_id, days = tenant_of(request), request.id, (request.from_day, request.to_day)
     checks = Checks()
     for name, day in zip(("from_day", "to_day"), days, strict=True):
         if day and not _is_day(day):
-            checks.problem(name, "must be a day such as 2026-03-01")
+            checks.problem(name, f"must be a day from {DAY_MIN} to {DAY_MAX}, such as 2026-03-01")
     checks.raise_found()
     key = (tenant_id, campaign_id, merchant_of(request), *days)
     if await engine.database.fetchrow(_SQL["campaign"], *key) is None:
@@ -130,7 +134,7 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
 
 def _is_day(text: str) -> bool:
     try:
-        return date.fromisoformat(text).isoformat() == text
+        return date.fromisoformat(text).isoformat() == text and DAY_MIN <= text <= DAY_MAX
     except ValueError:
         return False
 

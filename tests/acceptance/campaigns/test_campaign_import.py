@@ -166,6 +166,9 @@ async def test_import_names_each_wrong_field_by_its_path(world: World) -> None:
         if not set(fields) <= set(found):
             failed.append((path, found))
     assert failed == []
+    late = file_with("games/0/start_date", "day 2")
+    late["campaign"]["start_date"] = "9999-12-31T00:00:00Z"
+    assert "games[0].start_date" in fields_of(await imported(world.stack, late))
     several = file_with("prizes/0/value", -8) | {"quests": [{"name": "Visit", "turns": -3}]}
     assert fields_of(await imported(world.stack, several)) == ["prizes[0].value", "quests[0].turns"]
     assert fields_of(await world.stack.admin("POST", PATH, {})) == ["file"]

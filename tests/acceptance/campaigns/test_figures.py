@@ -53,8 +53,9 @@ async def figures(stack: Stack, campaign_id: str, **query: Any) -> dict[str, Any
 
 async def test_figures_of_wrong_days_or_games_are_refused(module_stack: Stack, played: dict[str, str]) -> None:
     path = f"/admin/campaigns/{played['campaign']}/figures"
-    wrong = await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})
-    assert fields_of(wrong) == ["from_day", "to_day"]
+    for first, last in (("2026-02-30", "soon"), ("0001-01-01", "9999-12-31")):
+        wrong = await module_stack.admin("GET", path, **{"from": first, "to": last})
+        assert fields_of(wrong) == ["from_day", "to_day"]
     assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
 
 

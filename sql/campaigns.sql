@@ -128,6 +128,7 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $2
 
 -- name: date
 -- Gives copy $2 the start $3 and the end $4 (0: unchanged). Boards and quests with the same start or end follow.
+-- redeem_until moves by as much local time as the end.
 WITH was AS (
     SELECT start_date, end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 ),
@@ -149,15 +150,25 @@ UPDATE campaigns SET
     start_date = coalesce(at_unix($3), start_date),
     end_date = coalesce(at_unix($4), end_date),
     redeem_until = CASE WHEN redeem_until IS NOT NULL THEN greatest(
-        coalesce(redeem_until + (at_unix($4) - end_date), redeem_until),
+        coalesce((redeem_until AT TIME ZONE timezone
+                  + (at_unix($4) AT TIME ZONE timezone - end_date AT TIME ZONE timezone)) AT TIME ZONE timezone,
+                 redeem_until),
         coalesce(at_unix($4), end_date), coalesce(at_unix($3), start_date)) END
 WHERE tenant_id = $1 AND campaign_id = $2
 
--- name: inverted
--- Quests and leaderboards of campaign $2 that would end before they begin.
-SELECT 'quest' AS kind, name FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND end_date <= start_date
-UNION ALL
-SELECT 'leaderboard', name FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND end_date <= start_date
+-- name: misdated
+-- Dated resources of campaign $2, with itself, that would end before they begin (inverted) or after $3, in unix seconds.
+SELECT kind, name, end_date <= start_date AS inverted
+FROM (
+    SELECT 'quest' AS kind, name, start_date, end_date FROM quests WHERE tenant_id = $1 AND campaign_id = $2
+    UNION ALL
+    SELECT 'leaderboard', name, start_date, end_date FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2
+    UNION ALL
+    SELECT 'pack', name, NULL, until FROM packs WHERE tenant_id = $1 AND campaign_id = $2
+    UNION ALL
+    SELECT 'campaign', name, NULL, redeem_until FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+) AS dated
+WHERE end_date <= start_date OR greatest(start_date, end_date) > at_unix($3)
 ORDER BY kind, name
 
 -- name: copy_prize

@@ -273,10 +273,12 @@ async def test_inverted_dates_are_named_of_the_campaign_alone(connection: asyncp
         INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, start_date, end_date)
             SELECT 't', 'i' || name, campaign, name, 'daily', 1, to_timestamp(begins), to_timestamp(ends)
             FROM (VALUES ('twisted', 'b', 9, 8), ('twisted', 'a', 9, 9), ('twisted', 'c', 8, 9),
-                         ('twisted', 'd', 9, NULL), ('straight', 'e', 9, 8)) AS v (campaign, name, begins, ends);
+                         ('twisted', 'd', 9, NULL), ('twisted', 'f', 9, 10),
+                         ('straight', 'e', 9, 8)) AS v (campaign, name, begins, ends);
         INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, start_date, end_date)
             SELECT 't', 'i' || name, campaign, name, 'score', 'sum', to_timestamp(begins), to_timestamp(ends)
             FROM (VALUES ('twisted', 'z', 9, 8), ('twisted', 'y', 9, 9), ('twisted', 'x', 8, 9),
                          ('straight', 'w', 9, 8)) AS v (campaign, name, begins, ends)""")
-    rows = await connection.fetch(statement("campaigns.inverted"), "t", "twisted")
-    assert [tuple(row) for row in rows] == [("leaderboard", "y"), ("leaderboard", "z"), ("quest", "a"), ("quest", "b")]
+    rows = await connection.fetch(statement("campaigns.misdated"), "t", "twisted", 9)
+    found = [f"{row['kind']} {row['name']} {row['inverted']}" for row in rows]
+    assert found == [*(f"leaderboard {name} True" for name in "yz"), "quest a True", "quest b True", "quest f False"]

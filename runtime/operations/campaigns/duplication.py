@@ -14,7 +14,6 @@ days since its creation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -31,7 +30,7 @@ from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.campaign_admin import from_row
 from runtime.operations.campaigns.messages import listen
-from runtime.operations.checks import NAME_LENGTH_MAX, Checks
+from runtime.operations.checks import NAME_LENGTH_MAX, TIME_MAX, Checks
 from runtime.operations.draws import randomness
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.operations.packs.codes import SQL as PACKS
@@ -65,7 +64,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
 
     async def work(connection: asyncpg.Connection) -> m.DuplicateCampaignReply:
         original = await reading.for_update(connection, _SQL["get"], request, "campaign", request.id)
-        later = _days_later(original, request.start_date, engine.clock.now())
+        later = days_later(dict(original), request.start_date, engine.clock.now())
         copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
         await copy.copy_campaign(_name(request.name, original["name"]))
         await copy.copy_contents(request)
@@ -74,9 +73,10 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
         assert made is not None
         checks.times(made["start_date"], made["end_date"])
-        for row in await connection.fetch(_SQL["inverted"], tenant_id, copy.new_id):
+        for row in await connection.fetch(_SQL["misdated"], tenant_id, copy.new_id, TIME_MAX):
             field = "end_date" if request.end_date else "start_date"
-            checks.problem(field, f"{row['kind']} {row['name']!r} would end before it begins")
+            would = "end before it begins" if row["inverted"] else "last past the year 9999"
+            checks.problem(field, f"{row['kind']} {row['name']!r} would {would}")
         checks.raise_found()
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
@@ -94,21 +94,19 @@ def _name(wanted: str, original: str) -> str:
     return wanted.strip() or f"{original[: NAME_LENGTH_MAX - 7]} (copy)"
 
 
-def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
-    """The days by which the copy's dates move: to the `wanted` day in the original's zone. If `wanted` is 0, to the
-    next time of day at which the original began, or was created if it has no start; 0 days if its end is ahead.
+def days_later(original: Mapping[str, Any], wanted: int, now: float) -> int:
+    """The local days by which the copy's dates move: to the `wanted` day in the original's zone. If `wanted` is 0, to
+    the next time of day at which the original began, or was created if it has no start; 0 if its end is ahead.
     """
     begun: int = original["start_date"] or original["created_at"]
-    if not wanted:
-        if not original["start_date"] and original["end_date"] > now:
-            return 0
-        return max(0, math.ceil((now - begun) / 86_400))
+    if not wanted and not original["start_date"] and original["end_date"] > now:
+        return 0
     zone = ZoneInfo(original["timezone"])
-    try:
-        there, here = (datetime.fromtimestamp(at, zone).date() for at in (begun, wanted))
-    except (OverflowError, ValueError):
-        raise invalid("start_date", "is too far in the future") from None
-    return (here - there).days
+    there, here = (datetime.fromtimestamp(at, zone) for at in (begun, wanted or now))
+    days = (here.date() - there.date()).days
+    if wanted:
+        return days
+    return max(0, days + (here.time() > there.time()))
 
 
 class _Copy:
@@ -204,10 +202,16 @@ class _Copy:
         return self._resealed(f"prize {prize['id']}", prize["channel_config"], *contexts)
 
     def _moved(self, at: int) -> int:
-        """A time, later by the copy's days in the campaign's zone."""
+        """A time, later by the copy's days in the campaign's zone. INVALID_ARGUMENT if it has no valid date."""
         days, timezone = self._later
         zone = ZoneInfo(timezone)
-        return int((datetime.fromtimestamp(at, zone) + timedelta(days=days)).timestamp())
+        try:
+            moved = int((datetime.fromtimestamp(at, zone) + timedelta(days=days)).timestamp())
+        except OverflowError:
+            moved = -1
+        if not 0 <= moved <= TIME_MAX:
+            raise invalid("start_date", "would move a date of the copy out of the years 1970 to 9999")
+        return moved
 
     def _resealed(self, owner: str, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
         try:

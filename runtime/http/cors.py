@@ -94,10 +94,10 @@ class Cors:
 
 
 def _subject(tenant_id: str, path: str) -> Subject:
-    """The tenant, or the game or campaign in the path."""
+    """The tenant, or the campaign in the path, or the part of one."""
     match path[len(API) :].split("/"):
-        case ["", "games", game_id, *_]:
-            return Subject(tenant_id, game_id=game_id)
-        case ["", "public", "campaigns", campaign_id, *_]:
+        case ["", "games" | "quests" | "leaderboards" | "draws", part_id, *_]:
+            return Subject(tenant_id, part_id=part_id)
+        case ["", "campaigns", campaign_id, *_] | ["", "public", "campaigns", campaign_id, *_]:
             return Subject(tenant_id, campaign_id=campaign_id)
     return Subject(tenant_id)

@@ -45,10 +45,10 @@ V = TypeVar("V")
 
 
 class Subject(NamedTuple):
-    """The subject of a request: a tenant, or one of its games or campaigns."""
+    """The subject of a request: a tenant, one of its campaigns, or a game, quest, leaderboard or draw."""
 
     tenant_id: str
-    game_id: str = ""
+    part_id: str = ""
     campaign_id: str = ""
 
 
@@ -155,11 +155,11 @@ class Origins:
 
     async def _list(self, subject: Subject) -> Lists:
         message = m.ListOriginsRequest(
-            scope=m.Scope(tenant_id=subject.tenant_id), game_id=subject.game_id, campaign_id=subject.campaign_id
+            scope=m.Scope(tenant_id=subject.tenant_id), part_id=subject.part_id, campaign_id=subject.campaign_id
         )
         reply: m.ListOriginsReply = await self._caller.call(LIST_ORIGINS, message)
         lists = Lists(frozenset(reply.tenant), frozenset(reply.campaigns))
-        memory = self._parts if subject.game_id or subject.campaign_id else self._tenants
+        memory = self._parts if subject.part_id or subject.campaign_id else self._tenants
         memory.put(subject, lists)
         return lists
 

@@ -1,6 +1,6 @@
 """Origins: the pages that may embed a tenant's games (CORS and framing).
 
-A tenant's origins apply to everything of the tenant. A campaign adds origins for itself and its games; it cannot remove
+A tenant's origins apply to everything of the tenant. A campaign adds origins for itself and its parts; it cannot remove
 any. Routes without a campaign (logins, wallets, rewards) accept all of these origins, since a page that shows a game
 needs them too. A draft's origins do not count yet. Syntax: runtime/wire/origins.py. Enforcement and caching:
 runtime/http/admission/origins.py.
@@ -26,8 +26,8 @@ _SQL: Final = sql.load("origins")
 async def list_origins(engine: Engine, request: m.ListOriginsRequest) -> m.ListOriginsReply:
     """For the edges: the tenant's origins, and those that one campaign, or all, add. NOT_FOUND UNKNOWN_TENANT."""
     tenant_id = tenant_of(request)
-    if request.game_id or request.campaign_id:
-        of_one = (tenant_id, request.campaign_id, request.game_id)
+    if request.part_id or request.campaign_id:
+        of_one = (tenant_id, request.campaign_id, request.part_id)
         row = await engine.database.fetchrow(_SQL["of_campaign"], *of_one)
     else:
         row = await engine.database.fetchrow(_SQL["of_tenant"], tenant_id)

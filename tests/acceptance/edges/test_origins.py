@@ -1,11 +1,12 @@
 """Whose pages may show and play: tenants and campaigns say it, browsers are told."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from runtime.settings import Settings
-from tests.support.resources import make_campaign, make_game
+from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import OTHER_TENANT, Answer, Stack, new_stack
 from tests.support.waiting import until
 
@@ -29,7 +30,8 @@ async def preflight(stack: Stack, origin: str, path: str = "/games/game_1/play")
 
 
 async def readable(stack: Stack, origin: str, path: str, player: str = "", **headers: str) -> bool:
-    answer = await stack.consumer("GET", path, player=player, headers={"Origin": origin, **headers})
+    way: tuple[Any, ...] = ("POST", path, {}) if path.endswith("complete") else ("GET", path)
+    answer = await stack.consumer(*way, player=player, headers={"Origin": origin, **headers})
     assert "Origin" in answer.headers["Vary"] and "Access-Control-Allow-Credentials" not in answer.headers
     assert answer.headers.get(ALLOWED, origin) == origin
     return ALLOWED in answer.headers
@@ -75,12 +77,17 @@ async def test_origin_of_a_campaign_plays_its_games_and_no_others(shop: Stack) -
     assert await preflight(shop, SHOP) == (200, SHOP)
     assert await preflight(shop, BRAND) == (403, ""), "the wildcard is of names below"
     assert await preflight(shop, "https://draft.example") == (403, ""), hidden
-    assert await readable(shop, SHOP, f"/games/{game}/render")
-    assert await readable(shop, SHOP, f"/public/campaigns/{mine['id']}")
     assert await readable(shop, SHOP, "/wallet", player="ann"), "what is of no campaign"
-    assert not await readable(shop, SHOP, f"/games/{other}/render")
-    assert not await readable(shop, SHOP, f"/public/campaigns/{theirs['id']}")
     assert not await readable(shop, SHOP, "/games/game_none/render")
+    prizes = [{"prize_id": await make_prize(shop), "count": 1}]
+    draw = {"tickets": {"entries": True}, "prizes": prizes, "randomness": {"kind": "INTERNAL"}}
+    parts = {"quests": {"turns": 1}, "leaderboards": {"metric": "plays", "mode": "sum"}, "draws": draw}.items()
+    for one, game_id, own in ((mine["id"], game, True), (theirs["id"], other, False)):
+        asked = [(f"/admin/{kind}", {"campaign_id": one, "name": "N", **part}) for kind, part in parts]
+        quest, board, raffle = [(await shop.admin("POST", *each)).data["id"] for each in asked]
+        paths = [f"/games/{game_id}/render", f"/public/campaigns/{one}", f"/campaigns/{one}/entry", f"/draws/{raffle}"]
+        paths += [f"/leaderboards/{board}/rankings", f"/quests/{quest}/complete"]
+        assert {path: await readable(shop, SHOP, path, player="ann") for path in paths} == dict.fromkeys(paths, own)
     shown = (await shop.consumer("GET", f"/public/campaigns/{mine['id']}")).data
     assert shown["name"] == mine["name"] and not shown.keys() & {"budget", "origins"}, "what is staff's alone"
 

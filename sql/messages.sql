@@ -21,10 +21,7 @@ SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_a
        p.status = 'suspended' AS is_suspended,
        coalesce(nullif(p.display_name, ''), e.fields ->> 'first_name', e.fields ->> 'name', '') AS player_name,
        coalesce(nullif(e.locale, ''), p.locale, '') AS language,
-       coalesce((
-           SELECT min(o.value) FROM contacts AS o
-           WHERE o.tenant_id = $1 AND o.player_id = w.id AND o.type = 'email' AND o.verified
-       ), entry_contact(c.entry, e.fields, 'email'), '') AS email,
+       coalesce(v.value, entry_contact(c.entry, e.fields, 'email'), '') AS email, v.value IS NOT NULL AS is_verified,
        coalesce(p.unsubscribed, '{}') AS unsubscribed,
        r.reward_id, r.prize_id, r.name AS prize, r.game_id, unix(r.expires_at) AS expires_at,
        reward_status(r.status, r.expires_at, EXISTS (
@@ -35,6 +32,10 @@ FROM campaigns AS c
 CROSS JOIN LATERAL (
     SELECT coalesce((SELECT g.merged_into FROM players AS g WHERE g.tenant_id = $1 AND g.player_id = $3), $3) AS id
 ) AS w
+CROSS JOIN LATERAL (
+    SELECT min(o.value) AS value FROM contacts AS o
+    WHERE o.tenant_id = $1 AND o.player_id = w.id AND o.type = 'email' AND o.verified
+) AS v
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = w.id
 LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = $2 AND e.player_id = w.id
 LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = $4

@@ -103,20 +103,21 @@ class Mailing:
         try:
             if await database.fetchval(_SQL["stops"], event.tenant_id, stops, kind):
                 return event, Skipped("staff unsubscribed the address")
-            return event, await self._send(sender, message, event.tenant_id, facts["email"])
+            return event, await self._send(sender, message, event.tenant_id, facts)
         except (Fault, asyncpg.PostgresError) as error:
             return event, Failed(f"the limits of the address cannot be read: {type(error).__name__}")
 
-    async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, address: str) -> LoggedOutcome:
+    async def _send(self, sender: SmtpSender, message: EmailMessage, tenant_id: str, facts: Any) -> LoggedOutcome:
         """Sends a mail within the limit of its address. A mail that is tried again is counted once."""
-        if not await self._limit.take(tenant_id, "email", address):
+        address, verified = facts["email"], facts["is_verified"]
+        if not await self._limit.take(tenant_id, "email", address, verified=verified):
             return Skipped(TOO_MANY_MESSAGES)
         try:
             return Delivered(answer=_without_addresses(await sender.send_mail(message)))
         except AddressRefused as error:
             return Skipped(str(error))
         except SendFailed as error:
-            await self._limit.give_back(tenant_id, "email", address)
+            await self._limit.give_back(tenant_id, "email", address, verified=verified)
             return Failed(str(error), of_one=isinstance(error, MailDeferred))
 
     def _unsubscribe_url(self, tenant_id: str, player_id: str, kind: str) -> str:

@@ -1152,7 +1152,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "locale": "The language in which the form was shown.",
         "country": "The country of the client, from a trusted proxy.",
         "source": "Where the player came from. Stored with a new entry; ignored if the player has one.",
-        "captcha": "The solution of the form's captcha, for a new entry."
+        "captcha": "The solution of the form's captcha, for a new entry.",
+        "consent_texts": "The text that the player saw of each consent, or its SHA-256 in hexadecimal, by the consent's id. Refused if the form has another one now. Omitted: the form's current text."
     },
     "SubmitEntryReply": {
         "missing": "The missing parts of a complete entry: fields.KEY or consents.ID.",

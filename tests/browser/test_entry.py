@@ -95,9 +95,8 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
     await until(lambda: page.locator("head script[async]").count(), lambda it: it == 3)
     guest = "JSON.parse(localStorage[Object.keys(localStorage).find((key) => key.startsWith('tombola.guest:'))])"
     token = {"Authorization": f"Bearer {await page.evaluate(guest)}"}
-    withdrawn = {"consents": {"news": False}}
     entry = f"/campaigns/{world.campaign_id}/entry"
-    assert (await fair.stack.consumer("POST", entry, withdrawn, headers=token)).code == "OK"
+    assert (await fair.stack.consumer("POST", entry, {"consents": {"news": False}}, headers=token)).code == "OK"
     async with page.expect_response(lambda got: got.url.endswith("/entry")):
         await page.reload()
     await page.wait_for_selector("tombola-game .main")
@@ -124,8 +123,7 @@ async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit)
     await page.goto(page.url, referer="https://news.example/inbox?of=ann")
     await page.click("tombola-game .main")
     await page.check(f"{FORM} [name=terms]")
-    stored = "JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])"
-    kept = await page.evaluate(stored)
+    kept = await page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])")
     assert "letter" not in kept and "news.example" not in kept
     await page.click(f"{FORM} [data-act=entry]")
     await page.wait_for_selector("tombola-game [data-result=won]")
@@ -139,8 +137,7 @@ async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit)
 
 async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> None:
     entry = {**ENTRY, "mode": "ENTRY_MODE_BEFORE_CLAIM", "min_age": 0, "fields": ENTRY["fields"][:1]}
-    on_claim = {"redemption_mode": "on_claim", "channel": "none"}
-    world, game_id = await entered(fair, entry, fulfillment=on_claim)
+    world, game_id = await entered(fair, entry, fulfillment={"redemption_mode": "on_claim", "channel": "none"})
     await world.round(game_id, "ann")
     await open_as(visit, game_id, "ann")
     await panel(visit, "rewards")
@@ -148,6 +145,11 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
     await visit.page.click("dialog .refusal >> text=Take part")
     await visit.page.fill(f"{FORM} [name=email]", "ann@example.com")
     await visit.page.check(f"{FORM} [name=terms]")
+    changed = {"entry": {**entry, "consents": [{**ENTRY["consents"][0], "text": {"en": "I accept new terms."}}]}}
+    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", changed)).code == "OK"
+    await visit.page.click(f"{FORM} [data-act=entry]")
+    await visit.page.wait_for_selector(f"{FORM} >> text=A text has changed")
+    await visit.page.check(f"{FORM} >> text=I accept new terms.")
     await visit.page.click(f"{FORM} [data-act=entry]")
     await visit.page.click("dialog [data-act=claim]")
     await visit.page.wait_for_selector("dialog [data-status=FULFILLED]")

@@ -126,6 +126,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES, CONTACT or MAX_CONTACTS",
         {"why": {"reason": "AGE", "min_age": 18}},
     ),
+    "CONSENT_CHANGED": Refusal(
+        _NOT_NOW, "the texts of `consents` have changed since the player saw them", {"consents": ["terms"]}
+    ),
     "NO_TURNS": Refusal(_NOT_NOW, "the play costs a turn, and the player has none", {"resets_at": 0}),
     "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session has expired; start a new one"),
     "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session has already been played"),

@@ -56,6 +56,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "CAP_DAY": "Show when plays are available again: `resets_at`.",
     "ENTRY_REQUIRED": "Show the entry form (GET /campaigns/{id}/entry) and submit the `missing` parts.",
     "NOT_ELIGIBLE": "Tell the player why. Staff: check the entry form's minimum age, countries and limits.",
+    "CONSENT_CHANGED": "Get the form again, show the new texts and ask again.",
     "NO_TURNS": "Show the quests that grant turns.",
     "SESSION_EXPIRED": "Start a new session.",
     "SESSION_PLAYED": "Start a new session. If the response was lost, repeat the play with its original key.",

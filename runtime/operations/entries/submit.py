@@ -1,9 +1,10 @@
 """A player's entry to a campaign: created once, and updated by later submissions.
 
 The transaction locks the player, so that its submissions take turns, and reads the form under a lock, so that it does
-not change meanwhile. Each decision about a consent leaves a receipt with the SHA-256 of the text that the player saw. A
-receipt is never changed. A withdrawal removes the consent's token in the same transaction; a play that was decided
-before is refused by the commit's guard, since the entry's revision has changed.
+not change meanwhile. Each decision about a consent leaves a receipt with the SHA-256 of its text. `consent_texts` says
+which text the player saw: one that has changed since is refused. A receipt is never changed. A withdrawal removes the
+consent's token in the same transaction; a play that was decided before is refused by the commit's guard, since the
+entry's revision has changed.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
     Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once. PERMISSION_DENIED
     NOT_ELIGIBLE with `why`, and nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to
-    solve for a new entry; UNAVAILABLE CAPTCHA_UNAVAILABLE.
+    solve for a new entry, or CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them;
+    UNAVAILABLE CAPTCHA_UNAVAILABLE.
     """
     tenant_id, newcomer = tenant_of(request), not request.player_id
     player_id = _new_guest(engine, request) if newcomer else player_id_of(request)
@@ -233,7 +235,9 @@ class Decided:
 
 
 def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: date) -> Decided:
-    """Applies a submission to an entry (None: a new one). INVALID_ARGUMENT, or NOT_ELIGIBLE by age or country."""
+    """Applies a submission to an entry (None: a new one). INVALID_ARGUMENT, NOT_ELIGIBLE by age or country, or
+    CONSENT_CHANGED.
+    """
     read = rules.read_values(form, request.fields or {}, today)
     problems = read.problems + _consent_problems(form, request.consents or {})
     if problems:
@@ -277,17 +281,23 @@ def _consent_problems(form: rules.Form, provided: Mapping[str, Any]) -> list[tup
 
 def _decide_consents(form: rules.Form, after: Decided, request: m.SubmitEntryRequest) -> None:
     texts = {consent["id"]: consent["text"] for consent in form["consents"]}
+    seen, changed = request.consent_texts or {}, []
     for consent_id, value in (request.consents or {}).items():
         if not value:
             withdraw(after, consent_id)
             continue
         shown = rules.in_language(texts[consent_id], request.locale or after.locale)
         hashed = rules.text_hash(shown.text)
+        if seen.get(consent_id, hashed) not in (hashed, shown.text):
+            changed.append(consent_id)
         token = f"consent:{consent_id}:{hashed}"
         if token not in after.given:
             after.given -= set(_tokens_of(after, consent_id))
             after.given.add(token)
             after.receipts.append(Receipt(consent_id, True, hashed, shown.locale, shown.text))
+    if changed:
+        message = f"these texts have changed since the player saw them: {', '.join(changed)}"
+        raise Fault(Status.FAILED_PRECONDITION, "CONSENT_CHANGED", message, consents=changed)
 
 
 def withdraw(after: Decided, consent_id: str) -> None:

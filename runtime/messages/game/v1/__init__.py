@@ -10392,6 +10392,14 @@ class SubmitEntryRequest(betterproto2.Message):
     The solution of the form's captcha, for a new entry.
     """
 
+    consent_texts: "dict[str, Any] | None" = betterproto2.field(
+        11, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    The text that the player saw of each consent, or its SHA-256 in hexadecimal, by the consent's id. Refused if the form
+    has another one now. Omitted: the form's current text.
+    """
+
 
 default_message_pool.register_message("game.v1", "SubmitEntryRequest", SubmitEntryRequest)
 

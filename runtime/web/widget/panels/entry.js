@@ -6,7 +6,7 @@ import { source } from "../source.js";
 import { doer, known } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
-/** @typedef {{name: string, value: () => any, refuse: (said: string) => void, focus: () => void, needed: () => boolean, element: any}} Part */
+/** @typedef {{name: string, value: () => any, refuse: (said: string) => void, focus: () => void, needed: () => boolean, element: any, text?: string}} Part */
 
 /** How a browser asks for a kind of value, and what it may fill in. @type {Record<string, [string, string]>} */
 const INPUTS = { TEXT: ["text", "off"], EMAIL: ["email", "email"], PHONE: ["tel", "tel"], DATE: ["date", "off"], NUMBER: ["number", "off"] };
@@ -39,8 +39,8 @@ sheet.replaceSync(`
 /** What was typed and not sent, by campaign. It is personal, so no storage has it. @type {Map<string, Record<string, any>>} */
 const typed = new Map();
 
-/** @param {Panel} panel */
-export async function open(panel) {
+/** @param {Panel} panel @param {string} [notice] why it is asked again */
+export async function open(panel, notice = "") {
   const { root, words, render, api } = panel;
   const shadow = /** @type {ShadowRoot} */ (root.getRootNode());
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
@@ -57,12 +57,13 @@ export async function open(panel) {
   /** @type {Part[]} */
   const consents = asked.consents.map((/** @type {any} */ one, /** @type {number} */ nth) => consentOf(panel, one, `entry-consent-${nth}`, agreed));
   const parts = [...fields, ...consents];
-  const barred = h("p", { class: "wrong", role: "alert" });
+  const barred = h("p", { class: "wrong", role: "alert" }, notice);
   const send = doer(panel, {
     label: words.t("entry_send"), act: "entry", type: "submit", path,
     body: () => ({
       fields: valuesOf(fields.filter((one) => one.value() !== undefined)),
       consents: valuesOf(consents.filter((one) => one.value() || agreed.has(one.name))),
+      consent_texts: Object.fromEntries(consents.filter((one) => one.value()).map((one) => [one.name, one.text])),
       locale: words.locale,
       source: given ? undefined : source(),
     }),
@@ -72,6 +73,11 @@ export async function open(panel) {
     },
     answer: async ({ reason, data }) => (reason === "CAPTCHA_REQUIRED" && data.captcha.kind === "altcha" ? { captcha: await solve(data.captcha) } : null),
     refused: (error) => {
+      if (error.reason === "CONSENT_CHANGED") {
+        root.replaceChildren();
+        void open(panel, words.t("entry_CONSENT_CHANGED"));
+        return true;
+      }
       const found = error.data?.violations ?? [];
       const why = error.data?.why?.reason;
       if (why) barred.textContent = words.t(words.has(`entry_${why}`) ? `entry_${why}` : "NOT_ELIGIBLE");
@@ -179,7 +185,7 @@ function consentOf({ words }, asked, id, agreed) {
   const optional = !asked.required && h("span", {}, ` (${words.t("field_optional")})`);
   const element = h("div", {}, h("div", { class: "tick" }, input, h("div", {}, h("label", { for: id, lang }, text, optional), link)), wrong);
   return {
-    name: asked.id, element, value: () => input.checked, focus: () => input.focus(), needed: () => asked.required && !input.checked,
+    name: asked.id, text, element, value: () => input.checked, focus: () => input.focus(), needed: () => asked.required && !input.checked,
     refuse: (what) => {
       wrong.textContent = what;
       input.setAttribute("aria-invalid", String(what !== ""));

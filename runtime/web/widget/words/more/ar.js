@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "هذا العرض غير متاح في بلدك.",
   entry_MAX_ENTRIES: "اكتمل عدد المشاركات.",
   entry_CONTACT: "سبقت المشاركة بوسيلة الاتصال هذه.",
+  entry_MAX_CONTACTS: "لم يعد بالإمكان تغيير وسيلة الاتصال.",
+  entry_CONSENT_CHANGED: "تغيّر أحد النصوص. اقرأه ووافق عليه مرة أخرى.",
   address_line1: "الشارع والرقم",
   address_line2: "السطر الثاني من العنوان",
   address_postal_code: "الرمز البريدي",

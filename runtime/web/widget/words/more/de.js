@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Diese Aktion ist in deinem Land nicht verfügbar.",
   entry_MAX_ENTRIES: "Es sind keine Teilnahmen mehr möglich.",
   entry_CONTACT: "Mit diesem Kontakt wurde bereits teilgenommen.",
+  entry_MAX_CONTACTS: "Dein Kontakt kann nicht mehr geändert werden.",
+  entry_CONSENT_CHANGED: "Ein Text hat sich geändert. Bitte lies ihn und stimme erneut zu.",
   address_line1: "Straße und Hausnummer",
   address_line2: "Adresszusatz",
   address_postal_code: "Postleitzahl",

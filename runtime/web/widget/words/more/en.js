@@ -104,6 +104,8 @@ export default {
   entry_COUNTRY: "This promotion is not available in your country.",
   entry_MAX_ENTRIES: "This promotion is full.",
   entry_CONTACT: "Someone has already entered with this contact.",
+  entry_MAX_CONTACTS: "Your contact cannot be changed any more.",
+  entry_CONSENT_CHANGED: "A text has changed. Please read it and agree again.",
   address_line1: "Street and number",
   address_line2: "Address line 2",
   address_postal_code: "Postal code",

@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Esta promoción no está disponible en tu país.",
   entry_MAX_ENTRIES: "Se ha alcanzado el máximo de participaciones.",
   entry_CONTACT: "Ya se ha participado con este contacto.",
+  entry_MAX_CONTACTS: "Tu contacto ya no se puede cambiar.",
+  entry_CONSENT_CHANGED: "Un texto ha cambiado. Léelo y vuelve a aceptarlo.",
   address_line1: "Calle y número",
   address_line2: "Línea 2 de la dirección",
   address_postal_code: "Código postal",

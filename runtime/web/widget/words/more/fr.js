@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Cette opération n’est pas disponible dans votre pays.",
   entry_MAX_ENTRIES: "Le nombre maximal de participations est atteint.",
   entry_CONTACT: "Ce contact a déjà été utilisé pour participer.",
+  entry_MAX_CONTACTS: "Votre contact ne peut plus être modifié.",
+  entry_CONSENT_CHANGED: "Un texte a changé. Veuillez le lire et l’accepter à nouveau.",
   address_line1: "Numéro et rue",
   address_line2: "Complément d’adresse",
   address_postal_code: "Code postal",

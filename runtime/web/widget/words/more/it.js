@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Questa promozione non è disponibile nel tuo Paese.",
   entry_MAX_ENTRIES: "È stato raggiunto il numero massimo di partecipazioni.",
   entry_CONTACT: "Questo contatto è già stato usato per partecipare.",
+  entry_MAX_CONTACTS: "Il tuo contatto non può più essere modificato.",
+  entry_CONSENT_CHANGED: "Un testo è cambiato. Leggilo e accettalo di nuovo.",
   address_line1: "Via e numero",
   address_line2: "Seconda riga dell’indirizzo",
   address_postal_code: "CAP",

@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "お住まいの国ではこのキャンペーンを利用できません。",
   entry_MAX_ENTRIES: "参加者数が上限に達しました。",
   entry_CONTACT: "この連絡先ではすでに参加されています。",
+  entry_MAX_CONTACTS: "連絡先はこれ以上変更できません。",
+  entry_CONSENT_CHANGED: "文面が変更されました。内容を確認して、もう一度同意してください。",
   address_line1: "町名・番地",
   address_line2: "建物名など",
   address_postal_code: "郵便番号",

@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Deze actie is niet beschikbaar in jouw land.",
   entry_MAX_ENTRIES: "Het maximale aantal deelnames is bereikt.",
   entry_CONTACT: "Met dit contact is al meegedaan.",
+  entry_MAX_CONTACTS: "Je contact kan niet meer worden gewijzigd.",
+  entry_CONSENT_CHANGED: "Een tekst is gewijzigd. Lees hem en ga opnieuw akkoord.",
   address_line1: "Straat en huisnummer",
   address_line2: "Adresregel 2",
   address_postal_code: "Postcode",

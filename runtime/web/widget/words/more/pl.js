@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Ta promocja nie jest dostępna w Twoim kraju.",
   entry_MAX_ENTRIES: "Osiągnięto maksymalną liczbę zgłoszeń.",
   entry_CONTACT: "Ten kontakt został już użyty w zgłoszeniu.",
+  entry_MAX_CONTACTS: "Nie można już zmienić kontaktu.",
+  entry_CONSENT_CHANGED: "Tekst się zmienił. Przeczytaj go i wyraź zgodę ponownie.",
   address_line1: "Ulica i numer",
   address_line2: "Druga linia adresu",
   address_postal_code: "Kod pocztowy",

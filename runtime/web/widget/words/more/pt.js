@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Esta promoção não está disponível no seu país.",
   entry_MAX_ENTRIES: "Foi atingido o máximo de participações.",
   entry_CONTACT: "Este contacto já foi usado para participar.",
+  entry_MAX_CONTACTS: "O seu contacto já não pode ser alterado.",
+  entry_CONSENT_CHANGED: "Um texto mudou. Leia-o e aceite novamente.",
   address_line1: "Rua e número",
   address_line2: "Linha 2 da morada",
   address_postal_code: "Código postal",

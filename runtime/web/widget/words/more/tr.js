@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "Bu kampanya ülkenizde geçerli değil.",
   entry_MAX_ENTRIES: "En yüksek katılım sayısına ulaşıldı.",
   entry_CONTACT: "Bu iletişim bilgisiyle daha önce katılım yapıldı.",
+  entry_MAX_CONTACTS: "İletişim bilgin artık değiştirilemez.",
+  entry_CONSENT_CHANGED: "Bir metin değişti. Lütfen okuyup yeniden onayla.",
   address_line1: "Sokak ve numara",
   address_line2: "Adres satırı 2",
   address_postal_code: "Posta kodu",

@@ -87,6 +87,8 @@ export default {
   entry_COUNTRY: "此活动在您所在的国家或地区不可用。",
   entry_MAX_ENTRIES: "参加人数已满。",
   entry_CONTACT: "此联系方式已用于参加活动。",
+  entry_MAX_CONTACTS: "联系方式无法再更改。",
+  entry_CONSENT_CHANGED: "文本已更改。请阅读并重新同意。",
   address_line1: "街道和门牌号",
   address_line2: "地址第 2 行",
   address_postal_code: "邮政编码",

@@ -194,8 +194,12 @@ class _Route(Database):
     """The database of a tenant, whichever it is at a statement."""
 
     def __init__(self, databases: Databases, tenant_id: str) -> None:
-        super().__init__("", name="route", size=1, acquire_seconds=1, statement_seconds=1)
+        # Without super().__init__(): a route borrows connections of its place, so a pool made for each would be idle.
+        self.name, self.clock, self.round_trips = "route", databases.clock, 0
         self._place = partial(databases.of, tenant_id)
+
+    def here(self) -> Database:
+        return self._place()
 
     def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection]:
         return _checked(self._place)

@@ -660,19 +660,30 @@ CROSS JOIN LATERAL (
 WHERE s.units > c.max_per_user
 
 -- name: player_code_taken
--- A win of a voucher prize has reserved a code, even before it is shown.
+-- A win of a voucher prize has reserved a code, even before it is shown. Judged by the prize's channel at the win: the
+-- `before` of the first later change.
+WITH edits AS MATERIALIZED (
+    SELECT e.subject_id AS prize_id, e.created_at, e.before ->> 'channel' AS channel FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.action = 'prize.update'
+      AND e.subject_id = ANY(ARRAY(
+          SELECT DISTINCT o.prize_id FROM rewards AS o
+          WHERE o.tenant_id = $1 AND o.player_id = ANY($2::text[]) AND o.status IN ('won', 'claimed')))
+      AND e.before ->> 'channel' IS DISTINCT FROM e.after ->> 'channel'
+)
 SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a code' AS expected,
        'none, and ' || r.status AS found
 FROM rewards AS r
-JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.channel = 'voucher_code'
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.type <> 'points' AND r.status IN ('won', 'claimed')
   AND (r.play_id <> '' OR r.milestone_id <> '') AND c.code_id IS NULL
+  AND coalesce((
+      SELECT e.channel FROM edits AS e
+      WHERE e.prize_id = r.prize_id AND e.created_at > r.won_at ORDER BY e.created_at LIMIT 1
+  ), p.channel) = 'voucher_code'
   AND NOT EXISTS (
-      SELECT FROM audit_entries AS e
-      WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
-        AND e.before ->> 'channel' IS DISTINCT FROM e.after ->> 'channel'
-        AND e.created_at >= r.won_at - interval '10 minutes'
+      SELECT FROM edits AS e
+      WHERE e.prize_id = r.prize_id AND e.created_at BETWEEN r.won_at - interval '10 minutes' AND r.won_at
   )
 
 -- name: player_code_returned

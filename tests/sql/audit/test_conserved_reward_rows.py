@@ -77,9 +77,11 @@ REWARDS: Final[dict[str, Case]] = {
         *("ann", "ann|three|at most 2|3; ann|later|at most 1|2"),
     ),
     "player_code_taken": (
-        """+ prizes prize_id channel updated_at: v voucher_code DEFAULT | w none DEFAULT | n voucher_code 2026-03-01;
+        """+ prizes prize_id channel updated_at: v voucher_code DEFAULT | w none DEFAULT | n voucher_code 2026-03-01 |
+            o none DEFAULT;
         + audit_entries entry_id subject_type subject_id action before after created_at=2026-02-01:
             a1 prize n prize.update '{"channel": "none"}' '{"channel": "voucher_code"}' |
+            a5 prize o prize.update '{"channel": "voucher_code"}' '{"channel": "none"}' |
             a2 prize v prize.update '{"name": "a"}' '{"name": "b"}' | a3 game v prize.update '{"channel": "none"}' {} |
             a4 prize v prize.create '{"channel": "none"}' {};
         + rewards player_id reward_id prize_id status play_id milestone_id type won_at:
@@ -87,9 +89,11 @@ REWARDS: Final[dict[str, Case]] = {
             ann k3 v won '' '' goods 2026-01-01 | ann k4 v won p '' points 2026-01-01 |
             ann k5 v fulfilled p '' goods 2026-01-01 | ann k6 v won p '' goods 2026-01-01 |
             ann k7 w won p '' goods 2026-01-01 | ann k8 n won p '' goods '2026-02-01 00:10' |
-            ann k9 n won p '' goods '2026-02-01 00:11' | bob k0 v won p '' goods 2026-01-01;
+            ann k9 n won p '' goods '2026-02-01 00:11' | bob k0 v won p '' goods 2026-01-01 |
+            ann ka n won p '' goods 2026-01-01 | ann kb o won p '' goods 2026-01-01;
         + codes code_id reward_id: c1 k6;""",
-        *("ann", "ann|k1|a code|none, and won; ann|k2|a code|none, and claimed; ann|k9|a code|none, and won"),
+        "ann",
+        "; ".join(f"ann|k{nth}|a code|none, and {'claimed' if nth == '2' else 'won'}" for nth in "129b"),
     ),
     "player_code_returned": (
         """+ rewards player_id reward_id status fulfilled_at: ann k1 revoked - | ann k2 won - | ann k3 expired (now()) |

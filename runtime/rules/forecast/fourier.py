@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -61,7 +61,8 @@ class Aside(NamedTuple):
 class Sum:
     """The sum of `plays` plays and `shift`. The chances add up to 1.
 
-    fewer: so many plays that are not lost add nothing; `won`: what such a play adds otherwise.
+    fewer: so many plays that are not lost add nothing; `won`: what such a play adds otherwise. apart: independent
+    counts, each with the amount that a unit adds.
     """
 
     plays: int
@@ -71,11 +72,13 @@ class Sum:
     aside: Aside | None = None
     won: tuple[Steady, ...] = ()
     fewer: int = 0
+    apart: tuple[tuple[float, Counts], ...] = ()
 
     @property
     def values(self) -> list[float]:
         found = [self.shift, *(steady.value for steady in (*self.steady, *self.won))]
         found += [value for bent in self.bent for value in (bent.value, bent.after)]
+        found += [value for value, _ in self.apart]
         return found if self.aside is None else [*found, self.aside.value]
 
 
@@ -91,6 +94,8 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     """The distribution of the sum. None: with a count aside it would take too long."""
     counts = [poisson(total.plays * bent.chance) for bent in total.bent]
     low, high = range_of(total, counts)
+    low += math.fsum(value * counts.first for value, counts in total.apart)
+    high += math.fsum(value * counts.last for value, counts in total.apart)
     nodes, window = [Node(0.0, 0.0, False)], (0, 0)
     if total.aside is not None:
         window = _aside_window(total, counts)
@@ -118,7 +123,7 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     )
     if not total.bent and total.aside is None:
         logs = (one + total.plays * cmath.log(whole or _LEAST) for one, whole in zip(common, plain, strict=True))
-        return finished(layout, [_bounded(_exp(log)) for log in logs])
+        return finished(layout, _with(total.apart, layout, [_bounded(_exp(log)) for log in logs]))
     found = [0j] * len(turns)
     bare = plain[0].real + aside[0].real
     for node in nodes:
@@ -141,7 +146,16 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
                     product *= one[j] if sign > 0 else one[-j].conjugate()
                 found[j] += product
     whole = found[0].real
-    return finished(layout, [_bounded(one / whole) for one in found], independent=independent)
+    found = _with(total.apart, layout, [_bounded(one / whole) for one in found])
+    return finished(layout, found, independent=independent)
+
+
+def _with(apart: Iterable[tuple[float, Counts]], layout: Layout, found: list[complex]) -> list[complex]:
+    """The characteristic function of the sum with independent counts."""
+    for value, counts in apart:
+        spectrum = progression(layout, value, counts.first, counts.weights)
+        found = [one * more for one, more in zip(found, spectrum, strict=False)]
+    return found
 
 
 def totals(units: Mapping[int, float], plays: int, points_max: int = 1024) -> Costs:

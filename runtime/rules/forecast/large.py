@@ -16,6 +16,7 @@ from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, poisson
 from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
 from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
+from runtime.rules.forecast.released import STEPS_MAX, released
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     INDEPENDENT_PRIZES,
@@ -61,21 +62,29 @@ class Solved:
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
     """The forecast. shown: the plays to report the cost of, by number."""
-    game, assumptions = without_caps(game)
-    solved = solve(game, points_max)
+    freed = released(game, shown, STEPS_MAX if points_max == POINTS_MAX else STEPS_MAX // 8)
+    values = {i: game.prizes[i].chance * game.prizes[i].value for i in freed}
+    costly = sum(1 for prize in game.prizes if prize.chance and prize.value)
+    rest = (replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes))
+    game, assumptions = without_caps(replace(game, prizes=tuple(rest)))
+    per_play = fsum((*values.values(), *(prize.chance * prize.value for prize in game.prizes)))
+    solved = solve(game, points_max, tuple((game.prizes[i].value, one.given) for i, one in freed.items()))
+    for i, one in freed.items():
+        solved.given[i] = Given(one.given.mean, given=one.given)
     if solved.assumption:
         assumptions.append(solved.assumption)
-    if solved.grid.independent:
+    if solved.grid.independent or (freed and costly > 1):
         assumptions.append(INDEPENDENT_PRIZES)
     prizes = [_prize(game, i, found) for i, found in enumerate(solved.given)]
+    for i, one in freed.items():
+        prizes[i].run_out_at = one.run_out_at
     if any(one.run_out_at and _is_shared(game, i) for i, one in enumerate(prizes)):
         assumptions.append(RUN_OUT_ESTIMATED)
-    per_play = fsum(prize.chance * prize.value for prize in game.prizes)
     return Forecast(
         fsum(found.mean * prize.value for found, prize in zip(solved.given, game.prizes, strict=True)),
         costs_of(solved.grid),
         prizes,
-        {play: cost_of_play(game, play) for play in shown},
+        {play: cost_of_play(game, play) + fsum(values[i] * freed[i].free[play] for i in freed) for play in shown},
         liability,
         [per_play] * min(game.per_player, 10),
         error_max=max(solved.error, 10 * ERROR if solved.grid.exact else 1e-5),
@@ -84,8 +93,10 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, point
     )
 
 
-def solve(game: GameTerms, points_max: int = POINTS_MAX) -> Solved:
-    """The distribution of the cost of a game without caps, and the units given."""
+def solve(game: GameTerms, points_max: int = POINTS_MAX, apart: tuple[tuple[float, Counts], ...] = ()) -> Solved:
+    """The distribution of the cost of a game without caps, and the units given. apart: further units, with their value,
+    in a game without redraws and fallback.
+    """
     if game.on_unavailable == "redraw":
         return _solve_redraw(game, points_max)
     draws = [binomial(game.plays, prize.chance) for prize in game.prizes]
@@ -93,7 +104,8 @@ def solve(game: GameTerms, points_max: int = POINTS_MAX) -> Solved:
     values = [prize.value for prize in game.prizes]
     if game.on_unavailable == "fallback" and game.fallback is not None:
         return _solve_fallback(game, game.fallback, draws, given, points_max)
-    return Solved(_certain(distribution(_sum(game, draws, values, 0.0), points_max=points_max)), given)
+    total = replace(_sum(game, draws, values, 0.0), apart=apart)
+    return Solved(_certain(distribution(total, points_max=points_max)), given)
 
 
 def _certain(grid: Grid | None) -> Grid:

@@ -18,7 +18,7 @@ from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
 from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
 from runtime.rules.forecast.plays import listed
-from runtime.rules.forecast.terms import CAPS_AS_ODDS, PLAYS_ROUNDED, QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
+from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.handlers import lucky_item, score_to_tier
 
@@ -163,8 +163,19 @@ def test_forecast_of_many_capped_plays_is_that_of_their_states(caps: Any, policy
     assert found.player_cost_of == pytest.approx(exact.player_cost_of)
     assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes])
     assert [found.costs.above(at) for at in range(99)] == pytest.approx([exact.costs.above(at) for at in range(99)])
-    assert several.forecast(replace(game, plays=61), 0.0, shown).assumptions == (PLAYS_ROUNDED,)
-    assert CAPS_AS_ODDS in several.forecast(replace(game, plays=10**6), 0.0, ()).assumptions or "per_player" in caps
+    assert several.forecast(replace(game, plays=61), 0.0, shown).assumptions == ("PLAYS_ROUNDED",)
+    assert "CAPS_AS_ODDS" in several.forecast(replace(game, plays=10**6), 0.0, ()).assumptions or "per_player" in caps
+
+
+def test_forecast_of_a_release_is_that_of_its_states() -> None:
+    prize, shown = PrizeTerms("a", 0.2, 10, 5.0, freed=tuple((6 * nth, nth + 1) for nth in range(10))), (1, 20, 60)
+    found, exact = (of(GameTerms((prize,), 60), 0.0, shown) for of in (large.forecast, chain.forecast))
+    assert found.exact and found.cost_of == pytest.approx(exact.cost_of)
+    (one,), (other,) = found.prizes, exact.prizes
+    assert (one.mean, one.run_out, one.run_out_at) == pytest.approx((other.mean, other.run_out, other.run_out_at))
+    assert [found.costs.above(at) for at in range(51)] == pytest.approx([exact.costs.above(at) for at in range(51)])
+    among = large.forecast(GameTerms((prize, PrizeTerms("b", 0.3, None, 1.0)), 60), 0.0, ())
+    assert (among.mean, among.assumptions) == (pytest.approx(exact.mean + 18), ("INDEPENDENT_PRIZES",))
 
 
 @pytest.mark.parametrize(("policy", "fallback"), [("lose", None), ("fallback", 2), ("fallback", 1), ("redraw", None)])

@@ -1,38 +1,19 @@
-"""Fixtures that every test may use: real servers, nothing mocked.
+"""Fixtures that every test may use: real servers, nothing mocked. Each of a test process' own servers (`postgres`,
+`valkey_server`) starts with the first test that asks for it. A test may stop or freeze it, and puts it back at its end.
 
-    postgres       session   the embedded PostgreSQL of this test process (ops.servers.postgres): url(), psql(),
-                             freeze(), thaw(), kill(), start(), restart_immediately()
-    postgres_url   session   its URL (database "postgres", superuser)
-    template_database  session  the name of a migrated database to copy; do not connect to it
-    database_url   function  URL of a migrated database without rows: shared, and emptied before the test
-    module_database_url  module  the same, shared by a module's tests
-    make_database  session   a function that makes further migrated databases, and returns their URLs
-    empty_database_url   function  URL of a fresh database without any table
-    pool           function  an asyncpg pool on database_url (4 connections)
-    valkey_server  session   this process' embedded Valkey (ops.servers.valkey): freeze(), thaw(), kill(), start()
-    valkey_url     session   its URL
-    valkey         function  a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
-    valkey_flush   function  flushes the server before the test
-
-    receiver       function  a receiver of webhooks (tests.support.receiver)
-    extra_settings function  what the marks `settings(field=value)` of a test, its class and its module say; override
-                             it where the value is known only in the test
-    settings       function  settings of a process of every role, on `database_url` and free ports
-    stack          function  a running process of every role, as a new tenant sees it (tests.support.stack.Stack). Tests
-                             with equal settings share the process (tests.support.shared); the mark `own_service` gives
-                             a test one of its own. Name the tenant as `stack.tenant_id`
-    engine         function  its engine
-    shelf          function  prizes and rewards written by hand into it (tests.support.rewards.Shelf)
-    phone          function  the codes that the log sender printed (tests.support.login.Phone)
-    own_world      function  a fresh campaign on it, checked at the end (tests.support.world.World)
-    module_extra_settings  module  as above, for `module_stack`
-    module_stack   module    the same, shared by a module's tests (marked asyncio)
-    world          function  a fresh campaign on that, checked at the end
-    furnished      module    `module_stack` with one thing of every kind (tests.support.bodies.Furnished)
-    data_dir       function  a directory that `ops/up` and embedded servers may use
-
-Under pytest-xdist each worker has servers of its own, so tests may stop and freeze them; a test that
-does so puts the server back before it ends. Servers start with the first test that asks for one.
+    template_database  the name of a migrated database to copy; do not connect to it
+    database_url       a migrated database without rows, emptied before the test; `module_...`: a module shares it
+    make_database      a function that makes further migrated databases, and returns their URLs
+    pool               an asyncpg pool on database_url (4 connections)
+    valkey             a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
+    receiver           a receiver of webhooks (tests.support.receiver)
+    extra_settings     what the marks `settings(field=value)` of a test, its class and its module say
+    stack              a process of every role, as a new tenant sees it (tests.support.stack.Stack); tests with
+                       equal settings share it, unless marked `own_service`; `module_stack`: shared by a module's tests
+    engine, shelf, phone  its engine; prizes and rewards written by hand; the codes that the log sender printed
+    own_world, world   a fresh campaign on `stack`, or on `module_stack`, checked at the end (tests.support.world.World)
+    furnished          `module_stack` with one thing of every kind (tests.support.bodies.Furnished)
+    data_dir           a directory that `ops/up` and embedded servers may use
 """
 
 import asyncio

@@ -21,8 +21,8 @@ FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft' F
 SELECT entry, entry_needs FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft'
 
 -- name: replay
--- The request stored under key $4. No row: the key is new.
-SELECT request_hash, reply FROM entry_keys
+-- The request stored under key $4, and its age in seconds. No row: the key is new.
+SELECT request_hash, reply, extract(epoch FROM now() - created_at)::float8 AS age FROM entry_keys
 WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3 AND idempotency_key = $4
 
 -- name: store_key

@@ -1224,6 +1224,7 @@ CREATE TABLE entry_keys (
     idempotency_key text  NOT NULL,
     request_hash    bytea NOT NULL,
     reply           json  NOT NULL,
+    created_at      timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, campaign_id, idempotency_key)
 );
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +21,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import cached_hash, keyed, mismatch, replayed
+from runtime.actors.idempotency import keyed, mismatch, replayed, request_hash
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations.entries import captcha, contacts
 from runtime.outgoing.vault import vault_of
@@ -36,6 +36,12 @@ _MEET: Final = sql.load("players")["create"]
 
 CONTACTS_MAX: Final = 5
 """Earlier contacts that an entry keeps for itself: with more, one player could lock out many mailboxes."""
+
+SECRET_KEY_MIN: Final = 22
+"""Characters of an idempotency key that only its client knows: 128 random bits in base64."""
+
+TOKEN_SECONDS: Final = 600
+"""How long after the entry a retry gets the guest's token. Later, a leaked key gives no access to the guest."""
 
 ATTEMPTS: Final = 3
 """Attempts of a submission whose guest was merged into a player meanwhile."""
@@ -77,12 +83,14 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
 
 
 def _new_guest(engine: Engine, request: m.SubmitEntryRequest) -> str:
-    """The id of the guest that this request creates: with a key, the same one for each retry. Otherwise a retry after a
-    lost reply would make a second entry, whose contact the first one has taken.
+    """The id of the guest that this request creates: with a long key, the same one for each retry. Otherwise a retry
+    after a lost reply would make a second entry, whose contact the first one has taken.
+
+    A short key is no secret: two strangers may choose the same. A retry solves another captcha, so that does not count.
     """
-    if not request.idempotency_key:
+    if len(request.idempotency_key) < SECRET_KEY_MIN:
         return ids.make("guest")
-    text = f"{request.idempotency_key}\0{cached_hash(request).hex()}"
+    text = f"{request.idempotency_key}\0{request_hash(replace(request, captcha='', country='')).hex()}"
     scope = f"entry guest/{tenant_of(request)}/{request.id}"
     return ids.guest_of(vault_of(engine.keyring.code).fingerprints(text, scope)[0], request.id)
 
@@ -141,10 +149,10 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise suspended("player")
     guest_id = about.player_id if about.newcomer and player["merged_into"] is None else ""
     if kept is not None:
-        if kept["request_hash"] != once.request_hash:
+        if kept["request_hash"] != once.request_hash and not about.newcomer:  # A new guest's id is that of its request.
             raise mismatch()
         replayed.set(True)
-        return m.SubmitEntryReply(**kept["reply"], guest_player_id=guest_id)
+        return m.SubmitEntryReply(**kept["reply"], guest_player_id=guest_id if kept["age"] < TOKEN_SECONDS else "")
     campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
     if campaign is None:
         raise unknown("campaign", about.campaign_id)
@@ -231,6 +239,8 @@ class Decided:
     locale: str
     late: bool = False
     """Whether it has no ticket in draws."""
+    withdraws: bool = False
+    """Whether it only withdraws consents."""
     receipts: list[Receipt] = field(default_factory=list)
 
 
@@ -242,14 +252,17 @@ def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: 
     problems = read.problems + _consent_problems(form, request.consents or {})
     if problems:
         raise violations(problems)
+    # A barred player may still withdraw consents, and from anywhere. An empty submission withdraws nothing.
+    withdraws = before is not None and not request.fields and request.consents and not any(request.consents.values())
     values = {**(before["fields"] if before is not None else {}), **read.values}
     after = Decided(
         fields={key: value for key, value in values.items() if value is not None and value != {}},
         given={one for one in (before["given"] if before is not None else ()) if one.startswith("consent:")},
         age=before["age"] if before is not None else 0,
         age_on=before["age_on"] if before is not None else None,
-        country=request.country or (before["country"] if before is not None else ""),
+        country=(not withdraws and request.country) or (before["country"] if before is not None else ""),
         locale=request.locale or (before["locale"] if before is not None else ""),
+        withdraws=bool(withdraws),
     )
     if read.birth_date is not None:
         if (age := rules.age_at(read.birth_date, today)) < form["min_age"]:
@@ -257,8 +270,6 @@ def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: 
         # Only the required age is recorded: the exact one would reveal the year of birth.
         after.age, after.age_on = min(age, form["min_age"]), today
     countries = rules.countries_of(form, after.fields, after.country)
-    # A barred player may still withdraw consents. An empty submission withdraws nothing.
-    withdraws = before is not None and not request.fields and request.consents and not any(request.consents.values())
     if not withdraws and (barred := rules.barred_country(form["countries"], countries)) is not None:
         raise rules.not_eligible("COUNTRY", country=barred)
     _decide_consents(form, after, request)
@@ -288,7 +299,8 @@ def _decide_consents(form: rules.Form, after: Decided, request: m.SubmitEntryReq
             continue
         shown = rules.in_language(texts[consent_id], request.locale or after.locale)
         hashed = rules.text_hash(shown.text)
-        if seen.get(consent_id, hashed) not in (hashed, shown.text):
+        text = seen.get(consent_id, hashed)
+        if shown.text != text and str(text).lower() != hashed:
             changed.append(consent_id)
         token = f"consent:{consent_id}:{hashed}"
         if token not in after.given:
@@ -343,7 +355,7 @@ async def _write(
     else:
         revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided), counted)
     await write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
-    if form["one_per_contact"]:
+    if form["one_per_contact"] and not decided.withdraws:
         await _take_contacts(connection, about, form, decided, entry_id)
 
 

@@ -288,8 +288,11 @@ async def test_idempotency_key_replays_the_first_reply(stack: Stack) -> None:
     assert not (await desk.given())["consents"][0]["given"], "a late retry does not give the consent again"
     other = await stack.core("POST", desk.path, {"player_id": "ann", "idempotency_key": "k1", "locale": "fr"})
     assert (other.http, other.reason) == (422, "IDEMPOTENCY_MISMATCH")
-    tries = [one.data for one in await asyncio.gather(*[desk.submit("", "k2", **body) for _ in range(2)])]
-    assert len({one["entry_id"] for one in tries}) == 1 and all(one["guest_token"] for one in tries)
+    for key, entries in (("k2" * 11, 1), ("short", 2)):
+        tries = [one.data for one in await asyncio.gather(*[desk.submit("", key, **body) for _ in range(2)])]
+        assert len({one["entry_id"] for one in tries}) == entries and all(one["guest_token"] for one in tries)
+    await stack.database.execute("UPDATE entry_keys SET created_at = now() - interval '11 minutes'")
+    assert "guest_token" not in (await desk.submit("", "k2" * 11, **body)).data
 
 
 async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack: Stack) -> None:

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { solve } from "../proof_of_work.js";
 import { source } from "../source.js";
-import { doer, known } from "./parts.js";
+import { doer, known, refusal } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
 /** @typedef {{name: string, value: () => any, refuse: (said: string) => void, focus: () => void, needed: () => boolean, element: any, text?: string}} Part */
@@ -39,6 +39,9 @@ sheet.replaceSync(`
 /** What was typed and not sent, by campaign. It is personal, so no storage has it. @type {Map<string, Record<string, any>>} */
 const typed = new Map();
 
+/** Consents that were ticked or unticked and not sent, by campaign. @type {Map<string, Record<string, boolean>>} */
+const ticked = new Map();
+
 /** @param {Panel} panel @param {string} [notice] why it is asked again */
 export async function open(panel, notice = "") {
   const { root, words, render, api } = panel;
@@ -50,12 +53,14 @@ export async function open(panel, notice = "") {
   if (!asked) return root.append(h("p", {}, words.t("entry_none")));
   const said = typed.get(campaign) ?? { ...given?.fields };
   typed.set(campaign, said);
+  const ticks = ticked.get(campaign) ?? {};
+  ticked.set(campaign, ticks);
   /** @type {Set<string>} */
   const agreed = new Set((given?.consents ?? []).filter((/** @type {any} */ one) => one.given).map((/** @type {any} */ one) => one.id));
   /** @type {Part[]} */
   const fields = asked.fields.map((/** @type {any} */ one, /** @type {number} */ nth) => fieldOf(panel, one, `entry-${nth}`, said, Boolean(given?.old_enough) && one.key === "birth_date" && asked.min_age <= given.old_enough));
   /** @type {Part[]} */
-  const consents = asked.consents.map((/** @type {any} */ one, /** @type {number} */ nth) => consentOf(panel, one, `entry-consent-${nth}`, agreed));
+  const consents = asked.consents.map((/** @type {any} */ one, /** @type {number} */ nth) => consentOf(panel, one, `entry-consent-${nth}`, agreed, ticks));
   const parts = [...fields, ...consents];
   const barred = h("p", { class: "wrong", role: "alert" }, notice);
   const send = doer(panel, {
@@ -74,8 +79,9 @@ export async function open(panel, notice = "") {
     answer: async ({ reason, data }) => (reason === "CAPTCHA_REQUIRED" && data.captcha.kind === "altcha" ? { captcha: await solve(data.captcha) } : null),
     refused: (error) => {
       if (error.reason === "CONSENT_CHANGED") {
+        for (const id of error.data.consents) ticks[id] = false;
         root.replaceChildren();
-        void open(panel, words.t("entry_CONSENT_CHANGED"));
+        open(panel, words.t("entry_CONSENT_CHANGED")).catch((failed) => root.replaceChildren(refusal(panel, failed)));
         return true;
       }
       const found = error.data?.violations ?? [];
@@ -88,6 +94,7 @@ export async function open(panel, notice = "") {
       if (guest_token) api.identity.guest = guest_token;
       if (missing.length) return void mark((one) => (missing.includes(`fields.${one.name}`) || missing.includes(`consents.${one.name}`) ? words.t("field_needed") : ""));
       typed.delete(campaign);
+      ticked.delete(campaign);
       panel.tell("entered", { campaign_id: render.campaign_id });
       panel.say(words.t("entry_done"));
       if (panel.given?.done) panel.given.done(panel);
@@ -175,12 +182,13 @@ function fieldOf({ words }, asked, id, said, proven) {
   return part(input, element, read, () => !input.value.trim());
 }
 
-/** @param {Panel} panel @param {any} asked @param {string} id @param {Set<string>} agreed @returns {Part} */
-function consentOf({ words }, asked, id, agreed) {
+/** @param {Panel} panel @param {any} asked @param {string} id @param {Set<string>} agreed @param {Record<string, boolean>} ticks @returns {Part} */
+function consentOf({ words }, asked, id, agreed, ticks) {
   const { text, lang } = inLanguage(words.locale, asked.text);
   const wrong = h("p", { class: "wrong", id: `${id}-wrong`, role: "alert" });
   const input = h("input", { id, type: "checkbox", name: asked.id, "aria-describedby": `${id}-wrong`, "aria-required": asked.required && "true" });
-  input.checked = agreed.has(asked.id);
+  input.checked = ticks[asked.id] ?? agreed.has(asked.id);
+  input.onchange = () => (ticks[asked.id] = input.checked);
   const link = asked.link && h("a", { href: asked.link, target: "_blank", rel: "noopener" }, words.t("entry_read"));
   const optional = !asked.required && h("span", {}, ` (${words.t("field_optional")})`);
   const element = h("div", {}, h("div", { class: "tick" }, input, h("div", {}, h("label", { for: id, lang }, text, optional), link)), wrong);

@@ -137,7 +137,7 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
       done(await once(panel, path, asked).catch(async (error) => {
         const more = await answer?.(error);
         if (!more) throw error;
-        return once(panel, path, { ...asked, ...more });
+        return once(panel, path, { ...asked, ...more }, asked);
       }));
       void panel.round.look();
       panel.round.dispatchEvent(new Event("had"));
@@ -156,9 +156,9 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
 /** Pending actions by name: a reopened panel waits for the same one. @type {Map<string, Promise<any>>} */
 const underWay = new Map();
 
-/** What an act answers: asked for with one key until it is known what became of it. @param {Panel} panel @param {string} path @param {object} body */
-function once({ api }, path, body) {
-  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${digest(JSON.stringify(body))}`;
+/** What an act answers: asked for with one key until it is known what became of it. named: the body without what differs in a retry. @param {Panel} panel @param {string} path @param {object} body @param {object} [named] */
+function once({ api }, path, body, named = body) {
+  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${digest(JSON.stringify(named))}`;
   const running = underWay.get(name) ?? ask();
   underWay.set(name, running);
   return running;

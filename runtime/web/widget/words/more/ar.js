@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "تم استخدام هذا الرمز من قبل.",
   codes_CODE_ENDED: "لم يعد هذا الرمز صالحًا.",
   codes_QUEST_CLOSED: "هذا العرض مغلق حاليًا.",
+  entry_QUEST_CLOSED: "هذا العرض مغلق حاليًا.",
   ranking_none: "لا أحد في الترتيب بعد. كن الأول!",
   ranking_nobody: "العب وشاهد مركزك هنا.",
   ranking_final: "نهائي",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Dieser Code wurde schon verwendet.",
   codes_CODE_ENDED: "Dieser Code ist nicht mehr gültig.",
   codes_QUEST_CLOSED: "Diese Aktion ist gerade geschlossen.",
+  entry_QUEST_CLOSED: "Diese Aktion ist gerade geschlossen.",
   ranking_none: "Noch steht niemand in der Rangliste. Hol dir den ersten Platz!",
   ranking_nobody: "Spiel mit und sieh hier deinen Platz.",
   ranking_final: "Endstand",

@@ -73,6 +73,7 @@ export default {
   codes_CODE_USED: "This code has already been used.",
   codes_CODE_ENDED: "This code is no longer valid.",
   codes_QUEST_CLOSED: "This promotion is currently closed.",
+  entry_QUEST_CLOSED: "This promotion is currently closed.",
 
   // ranking
   ranking_none: "No players ranked yet. Be the first!",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Este código ya se ha usado.",
   codes_CODE_ENDED: "Este código ya no es válido.",
   codes_QUEST_CLOSED: "Esta promoción está cerrada ahora.",
+  entry_QUEST_CLOSED: "Esta promoción está cerrada ahora.",
   ranking_none: "Aún no hay nadie en la clasificación. ¡Consigue el primer puesto!",
   ranking_nobody: "Juega y mira aquí tu puesto.",
   ranking_final: "Definitiva",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Ce code a déjà été utilisé.",
   codes_CODE_ENDED: "Ce code n’est plus valable.",
   codes_QUEST_CLOSED: "Cette opération est actuellement fermée.",
+  entry_QUEST_CLOSED: "Cette opération est actuellement fermée.",
   ranking_none: "Le classement est encore vide. Prenez la première place !",
   ranking_nobody: "Jouez et voyez votre place ici.",
   ranking_final: "Définitif",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Questo codice è già stato usato.",
   codes_CODE_ENDED: "Questo codice non è più valido.",
   codes_QUEST_CLOSED: "Questa promozione è chiusa al momento.",
+  entry_QUEST_CLOSED: "Questa promozione è chiusa al momento.",
   ranking_none: "La classifica è ancora vuota. Prenditi il primo posto!",
   ranking_nobody: "Gioca e guarda qui la tua posizione.",
   ranking_final: "Definitiva",

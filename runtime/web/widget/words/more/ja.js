@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "このコードはすでに使われています。",
   codes_CODE_ENDED: "このコードは無効になりました。",
   codes_QUEST_CLOSED: "このキャンペーンは現在終了しています。",
+  entry_QUEST_CLOSED: "このキャンペーンは現在終了しています。",
   ranking_none: "まだ誰もランクインしていません。最初の1人になりましょう！",
   ranking_nobody: "プレイすると、ここに順位が表示されます。",
   ranking_final: "確定",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Deze code is al gebruikt.",
   codes_CODE_ENDED: "Deze code is niet meer geldig.",
   codes_QUEST_CLOSED: "Deze actie is op dit moment gesloten.",
+  entry_QUEST_CLOSED: "Deze actie is op dit moment gesloten.",
   ranking_none: "Nog niemand staat op de ranglijst. Wees de eerste!",
   ranking_nobody: "Speel mee en zie hier je plaats.",
   ranking_final: "Eindstand",

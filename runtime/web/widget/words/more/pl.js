@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Ten kod został już wykorzystany.",
   codes_CODE_ENDED: "Ten kod nie jest już ważny.",
   codes_QUEST_CLOSED: "Ta promocja jest teraz zamknięta.",
+  entry_QUEST_CLOSED: "Ta promocja jest teraz zamknięta.",
   ranking_none: "W rankingu nie ma jeszcze nikogo. Możesz być pierwszą osobą!",
   ranking_nobody: "Zagraj i zobacz tu swoje miejsce.",
   ranking_final: "Wynik końcowy",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Este código já foi usado.",
   codes_CODE_ENDED: "Este código não é mais válido.",
   codes_QUEST_CLOSED: "Esta promoção está fechada no momento.",
+  entry_QUEST_CLOSED: "Esta promoção está fechada no momento.",
   ranking_none: "Ainda não há ninguém na classificação. Fique com o primeiro lugar!",
   ranking_nobody: "Jogue e veja aqui o seu lugar.",
   ranking_final: "Resultado final",

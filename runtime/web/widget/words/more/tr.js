@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "Bu kod daha önce kullanıldı.",
   codes_CODE_ENDED: "Bu kod artık geçerli değil.",
   codes_QUEST_CLOSED: "Bu kampanya şu anda kapalı.",
+  entry_QUEST_CLOSED: "Bu kampanya şu anda kapalı.",
   ranking_none: "Sıralamada henüz kimse yok. İlk sen ol!",
   ranking_nobody: "Oyna ve yerini burada gör.",
   ranking_final: "Son durum",

@@ -62,6 +62,7 @@ export default {
   codes_CODE_USED: "该代码已被使用。",
   codes_CODE_ENDED: "该代码已失效。",
   codes_QUEST_CLOSED: "该活动目前已关闭。",
+  entry_QUEST_CLOSED: "该活动目前已关闭。",
   ranking_none: "还没有人上榜。来做第一名吧！",
   ranking_nobody: "玩一玩，在这里查看你的名次。",
   ranking_final: "最终结果",

@@ -27,7 +27,7 @@ def without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
             stock = _least(stock, prize.per_day * game.days)
         if accepted < 1.0 - 1e-9:
             assumptions.add(CAPS_AS_ODDS)
-        if prize.freed:
+        if prize.freed and (prize.chance or i == game.fallback):
             assumptions.add(RELEASE_AT_END)
             stock = _least(stock, prize.freed[-1][1])
         refused.append(prize.chance * (1.0 - accepted))
@@ -61,7 +61,7 @@ def _without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
         if prize.per_day and mean:
             accepted *= _kept(units, -(-game.plays // game.days), prize.per_day, accepted)
             stock = _least(stock, prize.per_day * game.days)
-        if prize.freed:
+        if prize.freed and (prize.chance or i == game.fallback):
             assumptions.add(RELEASE_AT_END)
             stock = _least(stock, prize.freed[-1][1])
         if accepted < 1.0 - 1e-9:

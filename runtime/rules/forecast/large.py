@@ -73,7 +73,7 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, point
         solved.given[i] = Given(one.given.mean, given=one.given)
     if solved.assumption:
         assumptions.append(solved.assumption)
-    if solved.grid.independent or (freed and costly > 1):
+    if solved.grid.independent or (any(values.values()) and costly > 1):
         assumptions.append(INDEPENDENT_PRIZES)
     prizes = [_prize(game, i, found) for i, found in enumerate(solved.given)]
     for i, one in freed.items():

@@ -32,7 +32,7 @@ def caught(falls: Falls, alone: int | None = None, into: int | None = None) -> t
             continue
         following: defaultdict[tuple[int, Wanted], float] = defaultdict(float)
         for (left, wanted), weight in states.items():
-            counts = binomial(left, min(1.0, chance / rest))
+            counts = binomial(left, chance / rest if chance < rest else 1.0)
             for count, share in enumerate(counts.weights, counts.first):
                 if weight * share > _NEGLIGIBLE:
                     after = _added(wanted, prize, min(count, most))

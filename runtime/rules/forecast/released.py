@@ -64,7 +64,8 @@ def _followed(prize: PrizeTerms, plays: int, shown: Collection[int], steps: int)
         if units.get(time, freed) > freed:
             first, freed = first + units[time] - freed, units[time]
             if freed == prize.stock:
-                result.run_out_at = time + _last_taken(queue, first, prize.chance, plays - time)
+                last = _last_taken(queue, first, prize.chance, plays - time)
+                result.run_out_at = time + last if last else 0.0
         if time + 1 in shown:
             result.free[time + 1] = 1.0 - (queue[0] if first == 0 else 0.0)
     result.given = Counts(freed - first - len(queue) + 1, queue[::-1])
@@ -90,10 +91,10 @@ def _taken(queue: list[float], first: int, wanted: Counts) -> tuple[list[float],
 
 
 def _last_taken(queue: list[float], first: int, chance: float, plays: int) -> float:
-    """The expected play that empties the queue, if one of so many does: as in large.py, for each of its lengths."""
+    """The expected play that empties the queue, if one of so many does; 0: none. As in large.py, for each length."""
     lengths = list(enumerate(queue, first))
     reached = fsum(weight * binomial(plays, chance).at_least(units) for units, weight in lengths)
-    if reached < 1e-12:
-        return float(plays)
+    if reached < 1e-9:
+        return 0.0
     later = binomial(plays + 1, chance)
     return fsum(weight * units / chance * later.at_least(units + 1) for units, weight in lengths) / reached

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from runtime.rules.forecast import large
 from runtime.rules.forecast.blocks import Blocks, blocks_of
 from runtime.rules.forecast.caps import without_caps
+from runtime.rules.forecast.counts import binomial
 from runtime.rules.forecast.fourier import TAIL, Bent, totals
 from runtime.rules.forecast.grid import (
     ERROR,
@@ -103,15 +104,13 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, point
 
 def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...], points_max: int) -> Forecast:
     """The forecast of a game with caps from that of its blocks (blocks.py)."""
-    whole, assumptions = without_caps(blocks.game)
-    taken = _Game(whole, assumptions if blocks.even else [*assumptions, PLAYS_ROUNDED], points_max)
+    whole, assumptions = without_caps(blocks.whole)
+    taken = _Game(whole, assumptions if blocks.share == 1.0 else [*assumptions, PLAYS_ROUNDED], points_max)
     found = taken.forecast(liability, ())
-    for prize in found.prizes:
-        prize.run_out_at = min(float(game.plays), blocks.plays * max(0.0, prize.run_out_at - 0.5))
-    cost_of = {}
-    for play in shown:
-        block, place = divmod(play - 1, blocks.plays)
-        cost_of[play] = taken.cost_of_play(block + 1, blocks.units(place))
+    for prize, terms in zip(found.prizes, game.prizes, strict=True):
+        at = blocks.plays * blocks.share * (prize.run_out_at - 0.5)
+        prize.run_out_at = min(float(game.plays), max(terms.stock or 0.0, at)) if prize.run_out_at else 0.0
+    cost_of = {play: taken.cost_in_block(blocks, *blocks.place(play)) for play in shown}
     costs = [blocks.cost(play % blocks.plays) for play in range(min(game.per_player, 10))]
     return replace(found, cost_of=cost_of, player_cost_of=costs)
 
@@ -143,7 +142,7 @@ class _Game:
             fsum(one.mean * prize.value for one, prize in zip(prizes, game.prizes, strict=True)),
             costs_of(grid),
             prizes,
-            {play: self.cost_of_play(play) for play in shown},
+            {play: self._cost_of_play(play) for play in shown},
             liability,
             [per_play] * min(game.per_player, 10),
             error_max=10 * ERROR if grid.exact else 1e-5,
@@ -309,8 +308,10 @@ class _Game:
         middle = min(float(plays), stock / rate)
         width = 7.0 * deviation * sqrt(middle) / rate + 1.0
         first, last = max(0.5, middle - width), min(float(plays), middle + width)
-        step = (last - first) / _SPREAD_POINTS
-        parts = (1.0 - gone(first + (k + 0.5) * step) / gone(last) for k in range(_SPREAD_POINTS))
+        step, whole = (last - first) / _SPREAD_POINTS, gone(last)
+        if not whole:  # As unlikely as it is, it is likeliest at the end.
+            return last
+        parts = (1.0 - gone(first + (k + 0.5) * step) / whole for k in range(_SPREAD_POINTS))
         return 0.5 + first + step * fsum(parts)
 
     def _fluid(self, own: int, play: int) -> float:
@@ -319,24 +320,42 @@ class _Game:
         others = (max(0.0, play * rates[i] - (p.stock or 0)) for i, p in enumerate(prizes) if p.stock is not None)
         return play * rates[own] + fsum(others) - max(0.0, play * rates[own] - (prizes[own].stock or 0))
 
-    def cost_of_play(self, play: int, wanted: Sequence[float] | None = None) -> float:
-        """The expected cost of the play with this number, counted from 1.
+    def cost_in_block(self, blocks: Blocks, block: int, place: int) -> float:
+        """The expected cost of a play after so many blocks, and so many plays of its block."""
+        cost, refused = 0.0, 0.0
+        for i, chance, most in blocks.falls.kinds:
+            counts, stock = binomial(place, chance), self._game.prizes[i].stock
+            accepted = counts.below(most)
+            if stock is not None:
+                before = totals(self._units[i], block, 256) if block else Costs([0.0], [1.0])
+                accepted = fsum(
+                    weight * (1.0 - before.above(stock - count - 0.5))
+                    for count, weight in enumerate(counts.weights, counts.first)
+                    if count < min(most, stock)
+                )
+            cost += chance * accepted * self._game.prizes[i].value
+            refused += chance * (1.0 - accepted) if i != self._fallback else 0.0
+        return (cost + refused * self._fallback_value(block)) / blocks.share
 
-        wanted: the units that it wants of each prize; None: those of any play.
-        """
+    def _fallback_value(self, plays: int) -> float:
+        """The value of the fallback prize after so many plays; 0 if it is then out of stock."""
+        if self._fallback is None:
+            return 0.0
+        own = self._game.prizes[self._fallback]
+        return own.value if own.stock is None or self._fluid(self._fallback, plays) < own.stock else 0.0
+
+    def _cost_of_play(self, play: int) -> float:
+        """The expected cost of the play with this number, counted from 1."""
         cost, missing = 0.0, 0.0
         for i, prize in enumerate(self._game.prizes):
-            rate = units = self._rates[i] if wanted is None else wanted[i]
-            if prize.stock is not None and self._rates[i]:
+            rate = self._rates[i]
+            if prize.stock is not None and rate:
                 before = totals(self._units[i], play - 1, 256) if play > 1 else Costs([0.0], [1.0])
-                rate *= _short(before, self._units[i], prize.stock) / self._rates[i]
-                missing += units - rate if i != self._fallback else 0.0
+                got = _short(before, self._units[i], prize.stock)
+                missing += rate - got if i != self._fallback else 0.0
+                rate = got
             cost += rate * prize.value
-        if self._fallback is None:
-            return cost
-        own = self._game.prizes[self._fallback]
-        lasts = own.stock is None or self._fluid(self._fallback, play - 1) < own.stock
-        return cost + (missing * own.value if lasts else 0.0)
+        return cost + missing * self._fallback_value(play - 1)
 
 
 def _short(before: Costs, units: Mapping[int, float], stock: int) -> float:

@@ -31,8 +31,8 @@ SEALED_AS_EVEN: Final = "SEALED_AS_EVEN"
 WITHOUT_MILESTONES: Final = "WITHOUT_MILESTONES"
 """Prizes of milestones are not counted: they depend on how the plays are spread over players."""
 UNCORRELATED_STOCKS: Final = "UNCORRELATED_STOCKS"
-"""If plays win several units, stocks that may or may not run out depend on the rest of the cost by their correlation
-only, and not on each other.
+"""If plays win several units, or under caps, stocks that may or may not run out depend on the rest of the cost by their
+correlation only, and not on each other.
 """
 PLAYS_EVEN: Final = "PLAYS_EVEN"
 """Plays come at equal distances. If a release frees units about as fast as plays come, real plays win fewer."""

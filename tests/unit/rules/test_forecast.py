@@ -163,7 +163,7 @@ def test_forecast_of_many_capped_plays_is_that_of_their_states(caps: Any, policy
     assert found.player_cost_of == pytest.approx(exact.player_cost_of)
     assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes])
     assert [found.costs.above(at) for at in range(99)] == pytest.approx([exact.costs.above(at) for at in range(99)])
-    assert several.forecast(replace(game, plays=61), 0.0, shown).assumptions == ("PLAYS_ROUNDED",)
+    assert several.forecast(replace(game, plays=359, days=60), 0.0, shown).assumptions == ("PLAYS_ROUNDED",)
     assert "CAPS_AS_ODDS" in several.forecast(replace(game, plays=10**6), 0.0, ()).assumptions or "per_player" in caps
 
 
@@ -244,6 +244,13 @@ def test_odds_of_one_and_of_zero_have_a_forecast(policy: Any) -> None:
     for chance, mean in ((0.125, 36 * 1_250), (0.0, 0)):
         prizes = tuple(PrizeTerms(str(n), chance, 1_250, 1.0 + n) for n in range(8))
         assert forecast(GameTerms(prizes, 10_000, policy)).mean == pytest.approx(mean, rel=0.02)
+
+
+def test_rare_prize_and_large_day_under_caps_have_a_forecast() -> None:
+    rare = (PrizeTerms("car", 1e-7, 1, 5_000.0), PrizeTerms("pen", 0.1, None, 1.0, per_player=1))
+    assert forecast(GameTerms(rare, 10_000, per_player=5)).mean == pytest.approx(5 + 2_000 * (1 - 0.9**5), abs=0.01)
+    daily = forecast(GameTerms((PrizeTerms("cup", 0.05, 100, 10.0, per_day=150),), 10_000))
+    assert daily.cost_of[1] == pytest.approx(0.5) and daily.cost_of[5_000] < 1e-6
 
 
 def test_cost_is_within_the_liability_and_an_estimated_run_out_is_named() -> None:

@@ -77,6 +77,11 @@ def ulid_at(unix_seconds: float) -> str:
     return _milliseconds(int(unix_seconds * 1000)) + _random(16)
 
 
+def day_of(unix_seconds: float) -> str:
+    """A ULID of the beginning of the day (UTC), the same for all times of the day."""
+    return _milliseconds(int(unix_seconds) // 86_400 * 86_400_000) + "0" * 16
+
+
 def earliest(prefix: str, unix_seconds: float) -> str:
     """An identifier that sorts before all made from that time on."""
     return f"{prefix}_{_milliseconds(max(0, int(unix_seconds * 1000)))}"

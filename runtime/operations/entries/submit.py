@@ -87,12 +87,14 @@ def _new_guest(engine: Engine, request: m.SubmitEntryRequest) -> str:
     after a lost reply would make a second entry, whose contact the first one has taken.
 
     A short key is no secret: two strangers may choose the same. A retry solves another captcha, so that does not count.
+    The id sorts at the beginning of the day (UTC), and a retry on the next day makes another guest.
     """
     if len(request.idempotency_key) < SECRET_KEY_MIN:
         return ids.make("guest")
     text = f"{request.idempotency_key}\0{request_hash(replace(request, captcha='', country='')).hex()}"
-    scope = f"entry guest/{tenant_of(request)}/{request.id}"
-    return ids.guest_of(vault_of(engine.keyring.code).fingerprints(text, scope)[0], request.id)
+    day = ids.day_of(engine.clock.now())
+    scope = f"entry guest/{tenant_of(request)}/{request.id}/{day}"
+    return ids.guest_of(vault_of(engine.keyring.code).fingerprints(text, scope)[0], day)
 
 
 async def enter(

@@ -146,8 +146,12 @@ async def take_the_exports(desk: Desk) -> None:
 
 async def withdraw_the_consent(desk: Desk) -> None:
     await desk.enter("admin", path="/players")
-    await desk.page.locator("tbody a").last.click()
-    await desk.page.wait_for_selector(f"main >> text={TERMS[1]}")
+    addresses = [str(await one.get_attribute("href")) for one in await desk.page.locator("tbody a").all()]
+    for address in addresses:  # Guests of one day are in no order.
+        await desk.page.evaluate("address => { location.href = address }", address)
+        await desk.page.wait_for_selector("main >> text=Given")
+        if await desk.page.locator(f"main >> text={TERMS[1]}").count():
+            break
     await desk.page.wait_for_selector("main >> text=Source: utm_source=letter, referrer=news.example")
     await desk.press("Withdraw", within="main")
     await desk.press("Withdraw", within="dialog")

@@ -99,7 +99,7 @@ class Core:
                 else:
                     reply = await actors.post(actors.key_of(request), request)
                 if operation.rest is not None:
-                    await operation.rest(self.engine, reply)
+                    reply = await operation.rest(self.engine, reply)
                 if type(reply) is Replay:
                     reply = reply.reply
                     replayed.set(True)

@@ -160,7 +160,7 @@ class Operation:
     confidential: its reply may contain a secret of the player (a code), so it is never stored for replays.
     bounded: anonymous callers may call it freely, so Core limits its concurrency to leave connections for plays.
     rest: the part of a bounded operation that calls other services. It gets the reply of `run` and is not counted.
-        Of an actor's operation: it completes the reply, which may be a Replay, in place.
+        Of an actor's operation: what completes its reply, which may be a Replay.
     lengthy: it counts or copies much, moves a player's whole data, or calls other services, so only each step has a
         timeout. Any other operation that exceeds ANSWER_TIMEOUT_SECONDS is UNAVAILABLE.
     streamed: its body is read as it arrives, and may be lines of text.

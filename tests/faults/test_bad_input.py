@@ -1,4 +1,4 @@
-"""What nobody should send: every answer is in the envelope."""
+"""Malformed requests: every answer is in the envelope."""
 
 import asyncio
 import json

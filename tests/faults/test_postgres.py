@@ -223,7 +223,7 @@ async def cut_world(
 
 
 async def test_commit_whose_answer_is_lost_is_found_without_a_key(cut_world: World, cutter: Cutter) -> None:
-    """Without a key nobody can tell this request from another one of the session."""
+    """Without a key, this request cannot be distinguished from others of the session."""
     game_id = await cut_world.wheel(await cut_world.prize(total=5))
     session = await cut_world.session(game_id)
     cutter.lose, cutter.marked = "answer", session.encode()

@@ -59,15 +59,15 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     return m.ListRewardsReply(items=items, pagination=pagination)
 
 
-async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> None:
-    """Sets the code of a reward that was delivered at once, or `code_error`.
+async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> m.RedeemReply | Replay:
+    """The reply with the code of a reward that was delivered at once, or `code_error`.
 
     The redemption is committed: if the database fails now, the reply has no code, and ListRewards has it later.
     """
     reward = (reply.reply if isinstance(reply, Replay) else reply).reward
     assert reward is not None, "every redemption gives a reward"
     if reward.status is not m.RewardStatus.FULFILLED or reward.type == "points":
-        return
+        return reply
     tenant_id = trace.tenant.get()
     try:
         row = await engine.database.fetchrow(_SQL["code"], tenant_id, reward.id)
@@ -77,6 +77,7 @@ async def add_code(engine: Engine, reply: m.RedeemReply | Replay) -> None:
         reward.code_error = error.reason
     except (StoreUnavailable, asyncpg.PostgresError) as error:
         log.warning("code_not_read", reward_id=reward.id, why=str(error))
+    return reply
 
 
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:

@@ -44,8 +44,8 @@ async def test_unknown_code_is_refused_as_one_of_another_campaign(world: World) 
     await make_pack(other, "OTHER-0001")
     await make_pack(world, "PAUSED-0001", status="paused")
     found = [await redeem(world, code, "eve") for code in ("OTHER-0001", "NOBODYS-01", "PAUSED-0001")]
-    told = {(one.http, one.reason, one.envelope["message"]) for one in found}
-    assert told == {(404, "UNKNOWN_CODE", "there is no such code in this campaign")}
+    refusals = {(one.http, one.reason, one.envelope["message"]) for one in found}
+    assert refusals == {(404, "UNKNOWN_CODE", "there is no such code in this campaign")}
 
 
 async def test_ended_and_withdrawn_codes_are_refused(world: World) -> None:

@@ -76,12 +76,12 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT play, 'g1', wins, 0, json_build_object('rewards', coalesce((
                 SELECT json_agg(json_build_object('reward_id', reward, 'prize_id', 'mug', 'quantity', 2, 'value', 1.5,
                                                   'type', 'goods'))
-                FROM unnest(told) AS reward), '[]'))
+                FROM unnest(kept) AS reward), '[]'))
             FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 6, '{r2,r3,r4,r9,ra,rb}'), ('p4', 9, '{}'),
-                ('p5', 1, '{r5}'), ('p6', 1, '{r6}')) AS p (play, wins, told);
+                ('p5', 1, '{r5}'), ('p6', 1, '{r6}')) AS p (play, wins, kept);
         UPDATE plays SET surplus_wins = 1 WHERE play_id = 'p6';
         INSERT INTO plays (play_id, game_id, wins, points, outcome)
-            SELECT play, 'g1', 1, points, json_build_object('rewards', json_build_array(told::json))
+            SELECT play, 'g1', 1, points, json_build_object('rewards', json_build_array(kept::json))
             FROM (VALUES
                 ('q1', 14, '{"type": "points", "prize_id": "pts", "name": "P", "value": 7.9, "quantity": 2}'),
                 ('q2', 15, '{"type": "points", "prize_id": "pts", "name": "P", "value": 7.9, "quantity": 2}'),
@@ -89,7 +89,7 @@ PLAYS: Final[dict[str, Case]] = {
                 ('q4', 0, '{"type": "item", "prize_id": "", "name": "coin", "value": 3, "quantity": 4}'),
                 ('q5', 0, '{"type": "goods", "prize_id": "mug", "name": "points", "value": 3, "quantity": 4}'),
                 ('q6', 1, '{"type": "goods", "prize_id": "mug", "name": "Mug", "value": 3, "quantity": 4}')
-            ) AS p (play, points, told);
+            ) AS p (play, points, kept);
         INSERT INTO plays (play_id, game_id, wins, points, outcome)
             SELECT 'm' || n, 'g1', 0, 0, json_build_object('rewards', json_build_array(), 'milestones_granted',
                 json_build_array(json_build_object('reward_id', 'n' || n, 'prize_id', 'mug', 'id', 'cup')))
@@ -328,19 +328,19 @@ BOARDS: Final[dict[str, Case]] = {
             randomness='{{"kind": "K", "at": 9, "value": "v", "source": ""}}':
             big (now()) {root("big", *range(1, 3001))} (now()) '[{{"ticket": 5, "holder": "h"}}]' {WON} |
             few (now()) {root("few", *range(1, 10))} (now()) '[{{"ticket": 6, "holder": "h"}}]' {WON} |
-            told (now()) {root("told")} (now()) '[]' x | open - '' - '[]' '' | bare (now()) {root("bare")} - '[]' '';
+            kept (now()) {root("kept")} (now()) '[]' x | open - '' - '[]' '' | bare (now()) {root("bare")} - '[]' '';
         INSERT INTO draw_tickets (draw_id, first_ticket, player_id, holder)
             SELECT draw, n, n, n FROM (VALUES ('big', 3000), ('few', 8)) AS d (draw, many), generate_series(1, many) n;
         INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after)
             SELECT name || draw, 'draw', draw, 'draw.' || name, after::jsonb FROM (VALUES
                 ('big', '{root("big", *range(1, 3001))}', '{WON}'), ('few', '{root("few", *range(1, 10))}', '{WON}'),
-                ('told', 'y', '{sha256().hexdigest()}')) AS e (draw, root, hash)
+                ('kept', 'y', '{sha256().hexdigest()}')) AS e (draw, root, hash)
             CROSS JOIN LATERAL (VALUES ('close', jsonb_build_object('tickets_root', root, 'holder_count', 1)),
                 ('draw', jsonb_build_object('result_hash', hash))) AS a (name, after)""",
-        "big,few,told,open,bare",
+        "big,few,kept,open,bare",
         f"""few|tickets_root|{root("few", *range(1, 10))}|{root("few", *range(1, 9))}
-           few|result_hash|{WON}|{sha256(b"1 6 h" + bytes([10])).hexdigest()}; told|tickets_root|y|{root("told")}
-           told|result_hash|{sha256().hexdigest()}|x; bare|tickets_root|an audit entry|{root("bare")}""",
+           few|result_hash|{WON}|{sha256(b"1 6 h" + bytes([10])).hexdigest()}; kept|tickets_root|y|{root("kept")}
+           kept|result_hash|{sha256().hexdigest()}|x; bare|tickets_root|an audit entry|{root("bare")}""",
     ),
     "draw_ranks": (
         *(DRAWN, "d,e"),

@@ -79,14 +79,7 @@ def blocks_of(game: GameTerms) -> Blocks | None:
         return None
     if not is_listed and (into is not None or work_of(falls) > WORK_MAX):
         return None
-    means = [0.0] * len(game.prizes)
-    for i, chance, most in falls.kinds:
-        means[i] += binomial(plays, chance).up_to(most)
-        if into is not None:
-            means[into] += plays * chance - binomial(plays, chance).up_to(most)
-    prizes = tuple(
-        replace(prize, chance=mean, per_player=0, per_day=0) for prize, mean in zip(game.prizes, means, strict=True)
-    )
+    prizes = tuple(replace(prize, per_player=0, per_day=0) for prize in game.prizes)
     whole = replace(game, prizes=prizes, plays=count, per_player=0, days=1)
     whole = replace(whole, wins=caught(falls, into=into)) if is_listed else replace(whole, falls=falls)
     return Blocks(game, whole, falls, into, share, of_days)

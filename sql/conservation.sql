@@ -1429,8 +1429,8 @@ CROSS JOIN LATERAL (
 WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[]) AND (h.hashed, h.stored) IS DISTINCT FROM (h.audited, h.audited)
 
 -- name: draw_ranks
--- A rank of a draw is of the player who holds the drawn ticket, with the prize of the terms, or that of a replaced rank. The
--- audit log has an entry for every replacement. A rank may be with a guest or with the player it was merged into.
+-- A rank of a draw has the player of the drawn ticket, and the prize of the terms or of the rank that it replaces. The audit
+-- log has an entry for every replacement. A rank may be with a guest or with the player it was merged into.
 WITH replaced AS MATERIALIZED (
     SELECT e.subject_id AS draw_id, (e.after ->> 'rank')::bigint AS rank, (e.after ->> 'alternate')::bigint AS alternate
     FROM audit_entries AS e
@@ -1477,8 +1477,8 @@ WHERE (r.tickets, r.prize_id, r.replaced) IS DISTINCT FROM (s.tickets, s.prize_i
    OR s.player_id NOT IN (r.player_id, coalesce(g.merged_into, r.player_id))
 
 -- name: draw_awards
--- A rank of a confirmed draw whose prize is awarded has the reward of its player, and no other rank has one. A replaced rank
--- may have a revoked one. Rank and reward may be one with the guest and the other with the player it was merged into.
+-- A rank of a draw has the reward of its player once its prize is awarded, and none before. A replaced rank may have a
+-- revoked one. Rank and reward may be one with the guest and the other with the player it was merged into.
 SELECT d.draw_id AS id, s.rank::text AS row_id, d.campaign_id AS scope_key,
        CASE WHEN s.reason = '' AND d.confirmed_at IS NOT NULL THEN concat('a reward of ', s.prize_id, ' for ', s.player_id)
             ELSE 'no reward' END AS expected,

@@ -55,6 +55,19 @@ async def fired(visit: Visit) -> dict[str, Any]:
     return dict(await visit.page.evaluate("window.fired"))
 
 
+async def test_element_removed_while_its_game_loads_reports_no_error(fair: World, visit: Visit) -> None:
+    async def load(route: Any) -> None:
+        await visit.page.locator(".frame").evaluate("(it) => it.getRootNode().host.remove()")
+        await route.continue_()
+
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    await visit.page.route("**/games/wheel.js", load)
+    async with visit.page.expect_response("**/games/wheel.js") as found:
+        await visit.page.goto(f"{visit.stack.process.consumer_url}/p/{game_id}?tenant_id={visit.stack.tenant_id}")
+    await visit.page.evaluate("(file) => import(file).then(() => {})", (await found.value).url)
+    assert visit.wrong == []
+
+
 async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tenant(fair: World, visit: Visit) -> None:
     game_id = await fair.wheel(await fair.prize(name="Mug"), access="public", rules={"max_plays_per_user": 1})
     await visit.open(game_id)
@@ -120,11 +133,7 @@ async def test_element_that_could_not_load_loads_again_by_its_button(fair: World
     game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
     await visit.open(game_id)
     away = True
-
-    async def answer(route: Any) -> None:
-        await (route.abort("connectionrefused") if away else route.continue_())
-
-    await visit.page.route("**/render", answer)
+    await visit.page.route("**/render", lambda one: one.abort("connectionrefused") if away else one.continue_())
     await embed(visit, game_id)
     assert await visit.kind() == "refused"
     assert (await fired(visit))["error"]["reason"] == "NO_ANSWER"

@@ -64,10 +64,10 @@ export function picture(thing, other = "") {
   return h("span", { class: "picture", "aria-hidden": "true" }, text(thing?.emoji) || other);
 }
 
-/** Adds a style to an element's shadow root, once. @param {Element} element @param {CSSStyleSheet} sheet */
+/** Adds a style to an element's shadow root, once. An element that was removed meanwhile has none. @param {Element} element @param {CSSStyleSheet} sheet */
 export function wear(element, sheet) {
-  const worn = /** @type {ShadowRoot} */ (element.getRootNode()).adoptedStyleSheets;
-  if (!worn.includes(sheet)) worn.push(sheet);
+  const worn = /** @type {Partial<ShadowRoot>} */ (element.getRootNode()).adoptedStyleSheets;
+  if (worn && !worn.includes(sheet)) worn.push(sheet);
 }
 
 /** Whether the player prefers reduced motion. */

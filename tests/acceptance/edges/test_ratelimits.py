@@ -76,16 +76,11 @@ async def edges(
             all_of_it.enter_async_context(process(log, port, "consumer", CONSUMER_PORT=str(port), **environment))
             for port in ports
         ]
-        urls = tuple([await start for start in starts])
-        yield Edges(stack, urls, game)
+        yield Edges(stack, tuple([await start for start in starts]), game)
 
 
 @pytest.mark.fault(
-    "Rate limit",
-    small=1,
-    full=20,
-    unit="bursts of 100 over two edges",
-    figure="limit + 1 and refill; Retry-After",
+    "Rate limit", small=1, full=20, unit="bursts of 100 over two edges", figure="limit + 1 and refill; Retry-After"
 )
 async def test_burst_over_two_edge_processes_has_one_limit(scenario: Scenario, edges: Edges) -> None:
     """Each request comes from its own address, so that only the player's limit counts."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtime.rules.forecast import chain, ordered, several
-from runtime.rules.forecast.caps import liability_of
+from runtime.rules.forecast.caps import allowed, caps_as_stock, liability_of
 from runtime.rules.forecast.plays import listed
 from runtime.rules.forecast.terms import Forecast, GameTerms
 from runtime.rules.forecast.within import factor_within
@@ -35,7 +35,7 @@ class Answer:
 
 def answer(task: Task) -> Answer:
     """The forecast, with the factor for its budget."""
-    found, game = forecast(task.game), listed(task.game)
+    found, game = forecast(task.game), listed(caps_as_stock(task.game))
     return Answer(found, None if task.budget is None or game.in_order else factor_within(game, task.budget))
 
 
@@ -44,11 +44,15 @@ def forecast(game: GameTerms) -> Forecast:
     shown = tuple(sorted({1 + (game.plays - 1) * i // (SHOWN_PLAYS - 1) for i in range(SHOWN_PLAYS)}))
     if game.in_order:
         return ordered.forecast(game, liability_of(game), shown)
-    game = listed(game)
+    own, game = game, listed(caps_as_stock(game))
     if chain.is_small(game):
-        return chain.forecast(game, liability_of(game), shown)
-    found = several.forecast(game, liability_of(game), shown)
-    found.costs = found.costs.within(found.liability)
+        found = chain.forecast(game, liability_of(game), shown)
+    else:
+        found = several.forecast(game, liability_of(game), shown)
+        found.costs = found.costs.within(found.liability)
+    for i, prize in enumerate(found.prizes):
+        if (stock := own.prizes[i].stock) is None or allowed(own, i) < stock:
+            prize.run_out = prize.run_out_at = 0.0  # What ended are its caps or its release.
     return found
 
 

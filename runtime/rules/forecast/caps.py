@@ -11,6 +11,18 @@ from runtime.rules.forecast.plays import clipped, thinned, units_of
 from runtime.rules.forecast.terms import CAPS_AS_ODDS, RELEASE_AT_END, GameTerms
 
 
+def caps_as_stock(game: GameTerms) -> GameTerms:
+    """The game whose caps of its only day, or of its only player, are stocks."""
+    prizes = []
+    for prize in game.prizes:
+        daily = prize.per_day if game.days == 1 else 0
+        own = prize.per_player if players_of(game) == 1 else 0
+        stock = min((units for units in (prize.stock, daily or None, own or None) if units is not None), default=None)
+        kept = (prize.per_player - own, prize.per_day - daily)
+        prizes.append(replace(prize, stock=stock, per_player=kept[0], per_day=kept[1]))
+    return replace(game, prizes=tuple(prizes))
+
+
 def without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
     """The game with caps expressed as odds and stock, and releases as stock; and what that assumes."""
     if game.wins_several:
@@ -87,6 +99,14 @@ def players_of(game: GameTerms) -> int:
     return -(-game.plays // max(1, game.per_player))
 
 
+def allowed(game: GameTerms, i: int) -> int:
+    """The units of a prize that its caps and its release let the plays win."""
+    prize, most = game.prizes[i], game.plays * game.units_max
+    most = min(most, prize.freed[-1][1]) if prize.freed else most
+    most = min(most, prize.per_day * game.days) if prize.per_day else most
+    return min(most, prize.per_player * players_of(game)) if prize.per_player else most
+
+
 def liability_of(game: GameTerms) -> float:
     """The largest possible cost: every play wins the most valuable prize that is left."""
     left, cost = game.plays * game.units_max, 0.0
@@ -95,10 +115,8 @@ def liability_of(game: GameTerms) -> float:
         if not prize.chance and not (i == game.fallback and game.on_unavailable == "fallback"):
             continue
         largest = game.units_max if i == game.fallback else game.largest(i)
-        most = min(left, game.plays * largest) if prize.stock is None else min(left, prize.stock, game.plays * largest)
-        most = min(most, prize.freed[-1][1]) if prize.freed else most
-        most = min(most, prize.per_day * game.days) if prize.per_day else most
-        most = min(most, prize.per_player * players_of(game)) if prize.per_player else most
+        most = min(left, game.plays * largest, allowed(game, i))
+        most = most if prize.stock is None else min(most, prize.stock)
         cost += most * prize.value
         left -= most
     return cost

@@ -68,6 +68,7 @@ class Draw {
     this.expect(head.tickets_root === this.tree.root().toString("hex"), "the Merkle root is that of terms and tickets");
     const { at, kind, commitment } = head.randomness;
     if (at) this.expect(head.closed_at < at, "the tickets were frozen before the value could be known");
+    if (kind === "DRAND") this.expect(/^[0-9a-f]{96}$/.test(value), "the value is a signature in lower-case hex");
     if (kind === "INTERNAL") this.expect(sha256(value).toString("hex") === commitment, "the seed matches its published hash");
     const picks = this.draw(value);
     const isSame = picks.length === result.length && picks.every(([ticket, holder], at) => result[at].ticket === ticket && result[at].holder === holder);

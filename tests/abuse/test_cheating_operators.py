@@ -1,5 +1,3 @@
-"""An operator who would rather decide a play once it is known: what that comes to, and where it shows."""
-
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""Connections of strangers: how many, and for how long one may owe the rest of what it began."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress

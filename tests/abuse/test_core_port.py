@@ -1,5 +1,3 @@
-"""Who reaches Core's RPC port can have it hold no more than its share: connections, calls, bytes, time."""
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

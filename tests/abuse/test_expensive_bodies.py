@@ -1,5 +1,3 @@
-"""One body never costs a stranger's victims more than its size: 50 times a plain one's time, at the most."""
-
 import json
 import time
 from collections.abc import Callable

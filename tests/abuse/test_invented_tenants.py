@@ -1,5 +1,3 @@
-"""A tenant that is not there gives nobody anything: no fresh limit, no code, no key in the store."""
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -1,5 +1,3 @@
-"""Decoding takes as long as a body is large: who sends large ones to be refused has soon sent enough."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

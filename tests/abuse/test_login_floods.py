@@ -1,5 +1,3 @@
-"""Floods of logins, logouts, refusals and probes, and what they leave behind: nobody waits, and purges end."""
-
 import asyncio
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Who guesses at the codes of another's contact: a hundred guesses, ever, and the owner is kept from nothing."""
-
 import asyncio
 import ipaddress
 

@@ -1,5 +1,3 @@
-"""What strangers send is held within bounds: bodies, connections, and the time that either may take."""
-
 import asyncio
 import json
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Who asks for name after name keeps nobody's plays waiting: an address has few looks at what is not there."""
-
 import asyncio
 import secrets
 import time

@@ -1,5 +1,3 @@
-"""What requests leave behind: keys in Valkey expire, and no memory leaks."""
-
 import asyncio
 import secrets
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The element on another page: what it takes and fires, and who may embed it; and the API's docs page."""
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Entry forms, codes and prize draws as players meet them: in their language, by keyboard, typed or scanned."""
-
 import re
 from typing import Any, Final
 

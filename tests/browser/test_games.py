@@ -1,5 +1,3 @@
-"""Each game in the page: it shows what the service decided, and a catcher reports what was caught."""
-
 import json
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""One browser is one player in all its tabs and games, and no guest is lost who may have won something."""
-
 import asyncio
 import re
 from typing import Any, Final

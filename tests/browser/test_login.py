@@ -1,5 +1,3 @@
-"""A guest signs in by phone or e-mail, and loses neither the page, nor a play, nor a prize."""
-
 import asyncio
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""A play is neither lost, played twice nor shown twice, whatever happens between the page and the service."""
-
 import json
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""Every game won, lost and refused, in each state of its campaign: the page says what the service keeps."""
-
 import asyncio
 import hashlib
 import json

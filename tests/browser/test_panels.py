@@ -1,5 +1,3 @@
-"""The panels around a game: what they say is what the service keeps, and what they do is done once."""
-
 from typing import Any, Final
 
 import pytest

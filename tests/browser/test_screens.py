@@ -1,5 +1,3 @@
-"""The players' pages in every window, colour and language: nothing is cut, and axe finds nothing."""
-
 import random
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""Words in twelve languages, also from right to left: the pages' own and a campaign's; a brand's look and themes."""
-
 import html
 import json
 import re

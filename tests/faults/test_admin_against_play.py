@@ -1,5 +1,3 @@
-"""Admins change everything while players play: no deadlock occurs, and play continues."""
-
 import asyncio
 import time
 from collections import Counter

@@ -1,5 +1,3 @@
-"""An archive of plays over two Cores that are killed meanwhile, beside plays of the same tenant."""
-
 import asyncio
 import time
 from dataclasses import replace

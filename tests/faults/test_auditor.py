@@ -1,5 +1,3 @@
-"""The auditor: what it finds it tells once and keeps; what others do meanwhile is no violation, however much it is."""
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable

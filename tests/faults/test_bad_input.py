@@ -1,5 +1,3 @@
-"""Malformed requests: every answer is in the envelope."""
-
 import asyncio
 import json
 import os

@@ -1,5 +1,3 @@
-"""Clocks: a process whose clock is wrong, a machine that stood still, and sessions that expire."""
-
 import signal
 import time
 from contextlib import AsyncExitStack

@@ -1,5 +1,3 @@
-"""Deliveries under faults: workers killed after the POST, Postgres and Valkey gone, slow receivers."""
-
 import asyncio
 import os
 import signal

@@ -1,5 +1,3 @@
-"""A Core is killed within each step of a draw: one result, and each prize is given once."""
-
 import asyncio
 import json
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""The ephemeral store killed and frozen for real: calls fail fast, the breaker reopens by itself."""
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator

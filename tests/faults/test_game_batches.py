@@ -1,5 +1,3 @@
-"""A batch of the play path whose commit is refused, lost or broken: each of it is answered as it would be alone."""
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace

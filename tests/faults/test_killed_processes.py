@@ -1,6 +1,3 @@
-"""Two Cores, both edges and workers, each a process of its own: killed, stopped and paused, with slow receivers and
-a moved time zone, under load."""
-
 import asyncio
 import time
 from collections import Counter, defaultdict

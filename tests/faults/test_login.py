@@ -1,7 +1,3 @@
-"""Login, refresh and logout work with Valkey stopped, frozen or flushed. A failure between the correct code and the
-tokens does not use up the code.
-"""
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A guest logs in while things are under way: all of it is the player's, once, or nothing has happened."""
-
 import asyncio
 from collections.abc import Awaitable
 from typing import Any

@@ -1,5 +1,3 @@
-"""What the streams lose, integrations hear all the same: from the rows, at least once; and what failed, again."""
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""The play path when what is remembered, what is looked at and what the commit's guard says differ."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""Providers of plugins that misbehave: their own task fails, its neighbours are recorded, and no lease goes on."""
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The durable store restarted, frozen, out of connections, or cut off in the middle of a commit."""
-
 import asyncio
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Postgres's own machine: its disk full, its standby promoted, and its data restored to a point in time."""
-
 import asyncio
 import os
 import re

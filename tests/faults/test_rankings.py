@@ -1,5 +1,3 @@
-"""Live rankings whatever becomes of the ephemeral store, the messages and their readers: as Postgres has them."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

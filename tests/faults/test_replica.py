@@ -1,5 +1,3 @@
-"""A read replica serves reports and nothing else; and behind PgBouncer in transaction mode everything works."""
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable

@@ -1,5 +1,3 @@
-"""What is done by a function, and not by an actor, has one time as a whole, however many waits for the store it has."""
-
 import asyncio
 from collections.abc import Awaitable, Iterator
 from typing import Any

@@ -1,5 +1,3 @@
-"""Rivals through two processes: a unit, a session, a key, a cap, a place in the ledger and a turn are used once."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack

@@ -1,5 +1,3 @@
-"""Two versions on one database while one follows the other: both play, and one that is left behind says so and ends."""
-
 import secrets
 import shutil
 import signal

@@ -1,5 +1,3 @@
-"""Tenants whose rows somebody holds: whatever they ask, the others find connections."""
-
 import asyncio
 import time
 from collections import Counter, defaultdict

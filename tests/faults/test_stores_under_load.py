@@ -1,5 +1,3 @@
-"""Postgres and Valkey restarted, frozen, exhausted and emptied under the load of two Cores and both edges."""
-
 import asyncio
 import math
 import os

@@ -1,5 +1,3 @@
-"""The consumer loop on a real server: nothing lost, poison buried alone, and whatever the server does survived."""
-
 import asyncio
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""A tenant moves to another database while it is in use, and an interrupted move leaves it whole in one."""
-
 import asyncio
 import os
 import sys

@@ -1,5 +1,3 @@
-"""A Valkey replica promoted, and slots of a cluster moved, under play."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager

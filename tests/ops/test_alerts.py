@@ -1,5 +1,3 @@
-"""The alert rules and the Grafana dashboard: Prometheus accepts them and scrapes their data from a served stack."""
-
 import json
 import re
 import shutil

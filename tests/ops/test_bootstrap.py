@@ -1,5 +1,3 @@
-"""ops/bootstrap.py: what it refuses."""
-
 import ast
 import shutil
 import socket

@@ -1,5 +1,3 @@
-"""`tombola certify`: its exit codes, and that each check reports a broken promise."""
-
 import json
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""`tombola` as a command: closed pipes, URLs without a scheme, dead letters, tokens."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""What is shipped to run Tombola elsewhere: each process has what it needs and no more, seen in the files."""
-
 import re
 import socket
 import stat

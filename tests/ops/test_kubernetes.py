@@ -1,5 +1,3 @@
-"""The Kubernetes overlays build, have valid schemas, and agree with the settings and with each other."""
-
 import base64
 import shutil
 from dataclasses import fields

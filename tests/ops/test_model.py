@@ -1,5 +1,3 @@
-"""The prediction of machines for a rate of plays, and the page of the bench."""
-
 import re
 import shlex
 import subprocess

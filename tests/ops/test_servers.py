@@ -1,5 +1,3 @@
-"""The embedded servers: what survives a restart, a crash, and a killed parent."""
-
 import os
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""`ops/up`: its ready file, the demo, a clean stop, and a start on data it finds."""
-
 import asyncio
 import base64
 import hashlib

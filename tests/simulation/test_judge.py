@@ -1,5 +1,3 @@
-"""The checker and the judge of histories: they explain what some order explains, and find each damage."""
-
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -1,5 +1,3 @@
-"""The simulation over fixed seeds: nothing is violated, a seed replays to the byte, a reverted fix is found."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""Behind the conditions of statements stand CHECKs: what each of them takes and refuses, and that none is missing."""
-
 from typing import Final
 
 import asyncpg

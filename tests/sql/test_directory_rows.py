@@ -1,5 +1,3 @@
-"""Where a tenant lives: a URL of several hosts leads to the first usable one; moves in the directory have steps."""
-
 import asyncio
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""What holds a reward, or tells of it: its own rows and no other's, in the declared order, up to the very moment."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Who is told of events, by whom it may be read and written, and what is kept of each telling."""
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final

@@ -1,5 +1,3 @@
-"""Keys over several processes: whatever one uses, all that live have."""
-
 import asyncio
 
 import pytest

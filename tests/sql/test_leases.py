@@ -1,5 +1,3 @@
-"""Leases of background jobs: one process at a time runs a job, and another takes over once the holder is gone."""
-
 import asyncio
 from contextlib import AsyncExitStack
 

@@ -1,5 +1,3 @@
-"""Budgets and low stock: what is counted, what is told of it and when, and what who looks is shown."""
-
 import json
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""A list shows what its filters ask for, newest first or in its order, on from the last one shown, so many at most."""
-
 from typing import Any, Final
 
 import asyncpg

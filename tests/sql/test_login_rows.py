@@ -1,5 +1,3 @@
-"""Logins, their codes and rates: each statement goes by the one row that it names, up to the very moment."""
-
 from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any, Final

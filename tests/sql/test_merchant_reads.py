@@ -1,5 +1,3 @@
-"""Staff of a campaign's merchant reach its rows, and those of another merchant do not."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Each statement of a merge that moves turns, balances, plays or boards: the guest's own rows, and nothing twice."""
-
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final, NamedTuple
 

@@ -1,5 +1,3 @@
-"""Each statement of a merge gives what is the guest's to the player: no other's rows, and nothing twice."""
-
 import asyncio
 import json
 from typing import Final

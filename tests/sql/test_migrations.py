@@ -1,5 +1,3 @@
-"""Migrations rebuild schema.sql, once each, and remove nothing that a live version uses; one role owns the tables."""
-
 import asyncio
 import shutil
 import subprocess

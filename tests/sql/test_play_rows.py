@@ -1,5 +1,3 @@
-"""What a game's actor reads: the game, its terms, players and prizes that are meant, and what plays left behind."""
-
 import json
 from datetime import date
 from typing import Final

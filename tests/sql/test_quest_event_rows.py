@@ -1,5 +1,3 @@
-"""Quests that count events from outside, and how far players are: each statement goes by one quest and one player."""
-
 from typing import Final
 
 import asyncpg

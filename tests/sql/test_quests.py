@@ -1,5 +1,3 @@
-"""The completion of a quest is one statement: what it was decided by must be so still, until it commits."""
-
 import json
 from typing import Any, Final
 

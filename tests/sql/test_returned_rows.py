@@ -1,5 +1,3 @@
-"""Who came back to a campaign is kept as it is counted, whatever days come together and whoever becomes whom."""
-
 from datetime import UTC, datetime
 from typing import Final
 

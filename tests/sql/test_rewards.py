@@ -1,5 +1,3 @@
-"""Each statement that ends or delivers a reward moves it, its stock and its code, and no neighbour of theirs."""
-
 from datetime import timedelta
 from itertools import product
 from typing import Final

@@ -1,5 +1,3 @@
-"""How many games were started: what a process has counted is kept once, or counted on."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,5 +1,3 @@
-"""Every statement of sql/ fits the schema and reaches the rows of one tenant; tables can be replicated by row."""
-
 import re
 from typing import Final
 

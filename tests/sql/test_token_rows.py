@@ -1,5 +1,3 @@
-"""API tokens: each statement goes by the one token that it names, and knows which go on at this very moment."""
-
 from typing import Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Turns that prizes give: who never had any gets a row, and what a reward gave is taken back where it is left."""
-
 from typing import Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""The auditor's notes: a violation is noted once, is gone when not found, and is new again after it was closed."""
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""The statement that moves a balance by hand: never below nothing, noted as it moved, and no neighbour's."""
-
 from typing import Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""What a setting holds back: asked for by one person, decided by another."""
-
 from typing import Any, Final
 
 from tests.support.login import bearer

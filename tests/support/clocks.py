@@ -1,5 +1,3 @@
-"""Clocks that do not follow the machine's."""
-
 import time
 from types import SimpleNamespace
 from typing import Final

@@ -1,5 +1,3 @@
-"""Directories for embedded servers."""
-
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,3 @@
-"""Campaigns' files, applied and written as the command does it."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta

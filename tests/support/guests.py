@@ -1,5 +1,3 @@
-"""Guests of public games, and their logins, by way of Core."""
-
 from dataclasses import dataclass
 from typing import Any
 

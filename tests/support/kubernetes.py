@@ -1,5 +1,3 @@
-"""The Kubernetes overlays as `kubectl kustomize` builds them."""
-
 import re
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Which rows somebody holds, as a rival finds them, and in which order."""
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final

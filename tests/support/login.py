@@ -1,5 +1,3 @@
-"""Logging in as people do: a code that the log sender printed."""
-
 import re
 from typing import Any
 

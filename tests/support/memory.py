@@ -1,5 +1,3 @@
-"""What a process holds in memory."""
-
 from pathlib import Path
 
 import psutil

@@ -1,5 +1,3 @@
-"""The Merkle log of a stack's tenant, its witness, and an operator who rewrites rows."""
-
 from functools import partial
 from typing import Any, Final
 

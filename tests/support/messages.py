@@ -1,5 +1,3 @@
-"""Messages with something in every field."""
-
 from typing import Any
 
 from runtime.wire.schema import INT32, INT64, Field, Kind, fields_of

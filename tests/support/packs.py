@@ -1,5 +1,3 @@
-"""Packs of codes, made by staff and redeemed by players."""
-
 import json
 import time
 from typing import Any

@@ -1,5 +1,3 @@
-"""What is open around a game in the page: its panels, and who looks at them."""
-
 from typing import Any
 
 from tests.support.browsing import Visit

@@ -1,5 +1,3 @@
-"""PgBouncer before a Postgres, where a program of at least 1.21 is installed."""
-
 import os
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""Campaigns and quests for the tests of players, quests and wallets."""
-
 from typing import Any
 
 from runtime import ids

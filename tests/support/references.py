@@ -1,5 +1,3 @@
-"""Ids of others' things in every place of a request that takes one, and the replies."""
-
 from collections.abc import Iterator
 from typing import Any
 

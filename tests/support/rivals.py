@@ -1,5 +1,3 @@
-"""Rivals that hold rows, and whoever waits for them."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,5 +1,3 @@
-"""A Postgres with a streaming standby."""
-
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 

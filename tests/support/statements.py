@@ -1,5 +1,3 @@
-"""Asking the named statements themselves."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol

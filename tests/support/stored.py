@@ -1,5 +1,3 @@
-"""What is stored of a receiver, as who has the keys can read it."""
-
 from typing import Any
 
 from runtime.outgoing.vault import integration_context, opened, prize_context, vault_of

@@ -1,5 +1,3 @@
-"""`ops/up` as its user meets it."""
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Waiting for facts."""
-
 import asyncio
 import inspect
 from collections.abc import Callable

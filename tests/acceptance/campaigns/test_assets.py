@@ -1,5 +1,3 @@
-"""Assets: uploaded pictures and fonts, their limits, and their URL."""
-
 import asyncio
 import base64
 import io

@@ -1,5 +1,3 @@
-"""What a process does by itself, at intervals."""
-
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

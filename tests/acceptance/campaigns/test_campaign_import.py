@@ -1,5 +1,3 @@
-"""A campaign's file imported: campaign, prizes, games, quests and boards in one, or nothing of it."""
-
 import asyncio
 import copy
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Campaigns: kept, shown to the public, counted, ended, and begun anew as a copy."""
-
 import asyncio
 import time
 from datetime import UTC, datetime

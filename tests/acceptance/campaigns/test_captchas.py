@@ -1,5 +1,3 @@
-"""Captchas of entry forms: solved for a new entry, each solution once."""
-
 import asyncio
 import base64
 import hashlib

@@ -1,5 +1,3 @@
-"""Entry forms of campaigns: what is asked before a play or claim, and what players give and withdraw."""
-
 import asyncio
 import csv
 import hashlib

@@ -1,5 +1,3 @@
-"""GET /admin/exports/{name}: everything of a kind as CSV, streamed and resumable."""
-
 import asyncio
 import csv
 import io

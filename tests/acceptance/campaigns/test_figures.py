@@ -1,5 +1,3 @@
-"""GET /admin/campaigns/{id}/figures: a campaign between two of its days, counted as its rows say."""
-
 import asyncio
 from pathlib import Path
 from typing import Any, Final

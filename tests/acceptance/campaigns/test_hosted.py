@@ -1,5 +1,3 @@
-"""The hosted pages: campaigns, games and the gallery of themes."""
-
 import contextlib
 import io
 import re

@@ -1,5 +1,3 @@
-"""The launch check: problems and warnings of a campaign before it is activated."""
-
 import json
 import time
 from collections.abc import AsyncIterator

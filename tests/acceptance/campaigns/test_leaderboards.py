@@ -1,5 +1,3 @@
-"""Leaderboards: management, corrections, prizes by rank, once; what a score is, and who comes first."""
-
 import asyncio
 import random
 from itertools import product

@@ -1,5 +1,3 @@
-"""GET /admin/live: the stream of what happens now, and who may watch it."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

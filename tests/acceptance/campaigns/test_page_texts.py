@@ -1,5 +1,3 @@
-"""A campaign's own look and texts on its hosted pages and in the render view of its games."""
-
 import base64
 import hashlib
 import re

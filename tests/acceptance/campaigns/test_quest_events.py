@@ -1,5 +1,3 @@
-"""Quests that take events from outside: told in signed calls, counted once, of one quest and one player alone."""
-
 import asyncio
 import json
 import re

@@ -1,5 +1,3 @@
-"""The state of a campaign and of its games: announced, running, paused, sold out, claims open, ended."""
-
 import time
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Page views: counted by source, device and country, folded once, and bounded in number."""
-
 import asyncio
 import ipaddress
 import random

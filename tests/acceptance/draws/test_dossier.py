@@ -1,5 +1,3 @@
-"""The dossier of a campaign: an auditor recomputes every award from it alone, and only the authority reads contacts."""
-
 import base64
 import copy
 import hashlib

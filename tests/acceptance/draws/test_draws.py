@@ -1,5 +1,3 @@
-"""Prize draws: frozen tickets, one result, prizes awarded once, and evidence that anyone can check."""
-
 import asyncio
 import copy
 import json

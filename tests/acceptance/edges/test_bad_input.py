@@ -1,5 +1,3 @@
-"""Malformed bodies and wrong values in every field: refused by name, whatever they are."""
-
 import asyncio
 import copy
 import gzip

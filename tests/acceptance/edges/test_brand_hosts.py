@@ -1,5 +1,3 @@
-"""A campaign's page under its brand's host name: of one tenant and one campaign; and its trackers."""
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""Tenants live in several databases: each wholly in one, and none is hindered by another's database."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

@@ -1,5 +1,3 @@
-"""Text in every field: stored as it was sent, bounded as documented, and never run."""
-
 import asyncio
 import copy
 import itertools

@@ -1,5 +1,3 @@
-"""RPCs, the operations table, routes and served documents are one set, and answers are as documented."""
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

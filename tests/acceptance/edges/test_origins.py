@@ -1,5 +1,3 @@
-"""Whose pages may show and play: tenants and campaigns say it, browsers are told."""
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""One limit over two edge processes: what a burst gets through, and what the others are told."""
-
 import asyncio
 import time
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Core over RPC: messages cross whole, limits hold, and an edge finds each replica and passes by a silent one."""
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

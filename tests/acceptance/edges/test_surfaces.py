@@ -1,5 +1,3 @@
-"""What holds on every surface: the envelope, the trace, limits, health, caches, metrics, the stop."""
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""OpenTelemetry: spans of a play, as a collector gets them."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The Merkle log: what enters it, who notices a change, and what a witness refuses; and archived plays."""
-
 import asyncio
 import hashlib
 import time

@@ -1,5 +1,3 @@
-"""Erasure, export and retention of players."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Login: a code that is guessed five times at most, works once, and is sent by mail or webhook."""
-
 import asyncio
 import re
 from ipaddress import ip_network

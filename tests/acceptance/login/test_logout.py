@@ -1,5 +1,3 @@
-"""Logout of one login or of all, and revocations: they end tokens on every edge, and cost no store a question."""
-
 import asyncio
 import time
 from dataclasses import replace

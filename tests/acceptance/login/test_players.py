@@ -1,5 +1,3 @@
-"""Players: one contact is one player, a guest's winnings move once, and refresh tokens turn."""
-
 import asyncio
 import ipaddress
 from typing import Any

@@ -1,5 +1,3 @@
-"""`tombola keys rotate`: everything at rest moves under the first key, whenever it is run and however often."""
-
 import asyncio
 import secrets
 from dataclasses import replace

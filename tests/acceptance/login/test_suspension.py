@@ -1,5 +1,3 @@
-"""A tenant, a merchant or a player that is suspended does nothing until it is restored."""
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, Final

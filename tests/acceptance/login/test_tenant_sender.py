@@ -1,5 +1,3 @@
-"""A tenant's own sender: its address and mail server are used for its mails, and only there."""
-
 from dataclasses import replace
 from typing import Any, Final
 

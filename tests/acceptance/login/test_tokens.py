@@ -1,5 +1,3 @@
-"""Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential."""
-
 import base64
 import json
 import time

@@ -1,5 +1,3 @@
-"""Deliveries from the stream to the receiver: signed, retried on schedule, re-armed, cancelled, counted."""
-
 import asyncio
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""Integrations: registered, told of events, tested, resent, and cleaned of erased players."""
-
 import asyncio
 from typing import Any
 

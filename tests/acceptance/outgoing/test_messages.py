@@ -1,5 +1,3 @@
-"""E-mails to players: what each kind says, to whom it goes, once, and why one is not sent."""
-
 from email.message import EmailMessage
 from typing import Any, Final
 

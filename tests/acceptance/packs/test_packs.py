@@ -1,5 +1,3 @@
-"""Packs: codes that players enter, each paid once, and the limits of guesses."""
-
 import asyncio
 
 import jwt

@@ -1,5 +1,3 @@
-"""Forecasts of stored games."""
-
 import asyncio
 from pathlib import Path
 from typing import Any, cast

@@ -1,5 +1,3 @@
-"""Games over the admin edge and Core: saved whole or refused with every reason, versioned, and what players see."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""POST /games/{id}/play: every shape of game, limits, keys, turns, and draws that anybody can check."""
-
 from typing import Any
 
 import pytest

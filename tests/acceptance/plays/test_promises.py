@@ -1,5 +1,3 @@
-"""A start promises a draw, its play keeps the promise, and a replay decides it again."""
-
 import hashlib
 import time
 from typing import Any

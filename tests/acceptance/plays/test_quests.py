@@ -1,5 +1,3 @@
-"""Quests: management, periods, conditions, and turns granted once whoever comes together."""
-
 import time
 from datetime import UTC, datetime
 from typing import Any

@@ -1,5 +1,3 @@
-"""Rungs: reached by plays, redeemed once, and until when."""
-
 import time
 from typing import Any
 

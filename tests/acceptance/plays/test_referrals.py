@@ -1,5 +1,3 @@
-"""Referrals: an inviter is paid once for each person who came by the code and played."""
-
 from asyncio import gather
 
 import pytest

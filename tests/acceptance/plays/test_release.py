@@ -1,5 +1,3 @@
-"""Prizes whose units become free over time."""
-
 import asyncio
 import base64
 import hashlib

@@ -1,5 +1,3 @@
-"""Test mode: staff play a game by its players' rules, and nothing else is moved by it."""
-
 import asyncio
 import re
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Claims as players make them, the fields they answer, what admins may do by hand, and the lists of rewards."""
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Pools of voucher codes: listed, withdrawn and given an expiry by staff."""
-
 from dataclasses import replace
 from typing import Any, Final
 

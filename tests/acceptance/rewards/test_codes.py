@@ -1,5 +1,3 @@
-"""Voucher codes: imported in three forms, sealed at rest, and each won once."""
-
 import os
 import tracemalloc
 from typing import Any

@@ -1,5 +1,3 @@
-"""Alerts of budgets and low stock: counted, shown, and fired once per threshold."""
-
 import asyncio
 from typing import Any
 

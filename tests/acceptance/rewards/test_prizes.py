@@ -1,5 +1,3 @@
-"""Prizes and their stock over the admin edge: secrets that stay secret, and moves that are written down."""
-
 import asyncio
 from typing import Any, Final
 

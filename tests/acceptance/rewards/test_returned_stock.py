@@ -1,5 +1,3 @@
-"""Stock that comes back: of rewards that ended and showed nobody anything."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Rewards as the desk works with them: found by contact, code and time; moved in bulk, each by itself."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Drafts, archived resources and those of a draft campaign are unknown publicly; players keep what they won."""
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""The wallet: balances, adjustments that never go below zero, and whose wallet a game credits."""
-
 from dataclasses import replace
 from typing import Any
 

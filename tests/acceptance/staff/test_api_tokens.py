@@ -1,5 +1,3 @@
-"""API tokens: who makes them, what they open, where they are taken, and how guesses at them are limited."""
-
 import asyncio
 import base64
 import re

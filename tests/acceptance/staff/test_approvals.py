@@ -1,5 +1,3 @@
-"""Dual control: operations above a limit wait for a second person and are done once."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Every change leaves an entry: who, what, before and after, under which trace."""
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""The desk: what staff finds of players and does for them; and who staff is, and what a token opens."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Two merchants of one tenant: each's staff works with its own things, and reads what is the tenant's."""
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace

@@ -1,5 +1,3 @@
-"""`tombola`, run as an operator and the desk run it, against the admin edge."""
-
 import json
 from dataclasses import replace
 from datetime import datetime

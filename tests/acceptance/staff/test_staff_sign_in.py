@@ -1,5 +1,3 @@
-"""Staff sign in by a link or at an OpenID provider, and their tokens end before their time."""
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

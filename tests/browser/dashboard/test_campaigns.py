@@ -1,5 +1,3 @@
-"""The dashboard's campaigns: their life, their list, what each role sees, and the way to players."""
-
 import time
 from datetime import datetime
 from pathlib import Path

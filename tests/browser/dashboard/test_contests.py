@@ -1,5 +1,3 @@
-"""The dashboard's leaderboards, quests, approvals and discrepancies."""
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""The game designer: a form beside the players' widget, tried out, compared and restored."""
-
 import os
 import re
 import sys

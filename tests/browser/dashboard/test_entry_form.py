@@ -1,5 +1,3 @@
-"""The dashboard's entry form, entries and consents of players, and packs of codes."""
-
 from pathlib import Path
 from typing import Any
 

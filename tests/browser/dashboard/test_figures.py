@@ -1,5 +1,3 @@
-"""The dashboard's figures: a campaign's analytics with its files, Home as it happens, and the audit log."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

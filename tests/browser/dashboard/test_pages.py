@@ -1,5 +1,3 @@
-"""Every page of the dashboard: it fits its window, takes names for text, works by the keys alone, and is documented."""
-
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path

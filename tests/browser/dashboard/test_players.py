@@ -1,5 +1,3 @@
-"""The dashboard's desk: players, rewards, deliveries, integrations, and the people and tokens of staff."""
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

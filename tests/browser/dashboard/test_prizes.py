@@ -1,5 +1,3 @@
-"""The dashboard's prizes and their codes: made, changed, found, moved and put away."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

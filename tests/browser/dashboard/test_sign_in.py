@@ -1,5 +1,3 @@
-"""Signing in to the dashboard: by link, by token and at an OpenID provider; and how sessions end."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final

@@ -1,5 +1,3 @@
-"""The audit's walk: it reaches every key in order, and each key that something happened to in a time."""
-
 import asyncio
 from typing import Final
 

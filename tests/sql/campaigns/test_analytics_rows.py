@@ -1,5 +1,3 @@
-"""A campaign in numbers: which plays are counted on which days, once, and what came since is added."""
-
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 

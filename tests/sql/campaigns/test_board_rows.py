@@ -1,5 +1,3 @@
-"""Leaderboards: what a board counts is its own games', players' and times, and it is closed and settled once."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""Campaigns: each statement names what goes with a campaign, and leaves what is like it alone."""
-
 import json
 from typing import Any, Final
 

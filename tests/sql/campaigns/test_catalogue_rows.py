@@ -1,5 +1,3 @@
-"""Prizes, games, quests and players: each statement reads and changes the one that it names, and knows its history."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""A campaign in figures: plays by quarters of an hour, counted once; what it gave, money apart from counts."""
-
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""What catches up with events and keys: all that happened between two moments, each once, in its order and part."""
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Final

@@ -1,5 +1,3 @@
-"""Each statement of the outbox moves the tasks that it may, from each of their states, and no neighbour of theirs."""
-
 import asyncio
 from typing import Final
 

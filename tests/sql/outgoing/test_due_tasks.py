@@ -1,5 +1,3 @@
-"""The outbox to the very moment and row: what is due is found whatever lies beside it, and held alone."""
-
 import asyncio
 from typing import Any, Final
 

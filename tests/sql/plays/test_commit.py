@@ -1,6 +1,3 @@
-"""The commit statement: each guard refuses alone and undoes everything, rivals never take more than there is, and it
-locks and writes only its own rows of rewards, tasks and codes."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

@@ -1,5 +1,3 @@
-"""The committer: changes that wait together share a statement, and no tenant suffers for another."""
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""One statement claims a batch: each place of it has the outcome of its own reward, whatever lies beside it."""
-
 from typing import Any, Final
 
 import asyncpg

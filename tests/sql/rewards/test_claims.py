@@ -1,5 +1,3 @@
-"""Claims among rivals: two Cores on one database, and everybody wants the same thing."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

@@ -1,5 +1,3 @@
-"""A pool's statements: each finds the codes that it is about, and leaves those that differ in one thing."""
-
 from typing import Any, Final
 
 import asyncpg

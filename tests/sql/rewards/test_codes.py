@@ -1,5 +1,3 @@
-"""How a pool of codes is filled: each code once, by who may, and beside rivals."""
-
 import json
 import re
 from typing import Any, Final

@@ -1,5 +1,3 @@
-"""What waits for a second person: each statement finds and moves the one request, while it waits and no longer."""
-
 from typing import Final
 
 import asyncpg

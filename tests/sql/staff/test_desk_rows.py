@@ -1,5 +1,3 @@
-"""What staff's desk shows of a player: that player's alone, of what who asks may see, in the order of its keys."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""What says who a player is goes, of that player and the guests that became it, and of nobody else."""
-
 from typing import Any, Final
 
 import asyncpg

@@ -1,5 +1,3 @@
-"""A site of another origin, which embeds a game."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final

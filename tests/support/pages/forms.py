@@ -1,5 +1,3 @@
-"""The dashboard's forms: their fields, and typing into them."""
-
 from tests.support.chromium import Locator
 from tests.support.staff import Desk
 

@@ -1,5 +1,3 @@
-"""Signing a player in on the page of a game."""
-
 import json
 from typing import Any, Final
 

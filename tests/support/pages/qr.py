@@ -1,5 +1,3 @@
-"""What a scanner reads in a picture of a page."""
-
 import base64
 from typing import Final
 

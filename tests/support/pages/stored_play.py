@@ -1,5 +1,3 @@
-"""What the service keeps of a play that a page shows."""
-
 from typing import Any
 
 from tests.support.browsing import Visit

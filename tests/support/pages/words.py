@@ -1,5 +1,3 @@
-"""The widget's words in every language, and what one may lack of the English ones."""
-
 import re
 from typing import Any, Final
 

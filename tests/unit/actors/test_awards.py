@@ -1,5 +1,3 @@
-"""What winning, claiming and failing write and emit, and how answers to a prize's questions are checked."""
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Changes: what several decisions add up to before the database sees them."""
-
 import re
 from datetime import date, timedelta
 

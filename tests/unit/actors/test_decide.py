@@ -1,5 +1,3 @@
-"""Decisions by a game's state: what a play or a redeem gives, counts and tells; and what is recorded of it."""
-
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any

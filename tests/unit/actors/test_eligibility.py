@@ -1,5 +1,3 @@
-"""Who may do what in a game, and which prizes may be won. A memory refuses nobody."""
-
 from dataclasses import replace
 from typing import Any, Final
 

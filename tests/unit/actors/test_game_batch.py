@@ -1,5 +1,3 @@
-"""A batch of a game's requests: which wait for one another, and what its cache remembers meanwhile."""
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

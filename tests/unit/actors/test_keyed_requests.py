@@ -1,5 +1,3 @@
-"""Idempotency keys: what makes two requests the same, and what a row that keeps a key answers."""
-
 import dataclasses
 from typing import Any
 

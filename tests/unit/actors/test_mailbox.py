@@ -1,5 +1,3 @@
-"""Mailboxes: one batch takes what waits, none is lost, a full one refuses at once, idle actors leave."""
-
 import asyncio
 from typing import Any
 

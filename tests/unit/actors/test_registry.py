@@ -1,5 +1,3 @@
-"""Registries and plugins."""
-
 from pathlib import Path
 
 import pytest

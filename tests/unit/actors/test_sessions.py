@@ -1,5 +1,3 @@
-"""Session tokens: who may make one, and everything that is not one."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""When a game may be played, and what it gives redeemed: every state of game and campaign at the edges of its dates."""
-
 from typing import Any, Final
 
 import pytest

@@ -1,5 +1,3 @@
-"""Who a request is from: its token, its headers where they are believed, its tenant and roles; and contacts."""
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""Another issuer's keys: when its document is fetched again; and which tokens a revocation ends."""
-
 import asyncio
 import json
 import time

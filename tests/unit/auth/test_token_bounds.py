@@ -1,5 +1,3 @@
-"""Tokens at the edge of what is taken, of time, length and memory; whose secret makes which; and their sign-ins."""
-
 import time
 from typing import Any
 

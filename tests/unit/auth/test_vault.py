@@ -1,5 +1,3 @@
-"""Codes and secrets at rest: rotation by key id, and what must not open."""
-
 import pytest
 
 from runtime.outgoing.vault import (

@@ -1,5 +1,3 @@
-"""Admission against a real store: rates, idempotency and sessions."""
-
 import asyncio
 from collections.abc import AsyncIterator
 

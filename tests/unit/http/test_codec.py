@@ -1,5 +1,3 @@
-"""JSON and messages: what is shown is read back, and each wrong field is named."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The commands that follow from rows: what a row says is checked, and every group has its commands."""
-
 from typing import Any
 
 import pytest

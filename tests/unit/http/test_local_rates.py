@@ -1,5 +1,3 @@
-"""Rates that a process holds by itself, the class of a request, and the address behind proxies that they hold for."""
-
 from ipaddress import ip_network
 
 import pytest

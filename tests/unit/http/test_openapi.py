@@ -1,5 +1,3 @@
-"""The OpenAPI documents: valid, whole, and held to the code that they describe."""
-
 import ast
 import hashlib
 import json

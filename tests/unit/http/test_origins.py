@@ -1,5 +1,3 @@
-"""Origins: how they are written down, which a browser's is, and what an edge remembers of them."""
-
 from typing import Any, Final
 
 import pytest

@@ -1,5 +1,3 @@
-"""Cursors go on where a page ended, and nowhere else."""
-
 import pytest
 
 from runtime.errors import Fault

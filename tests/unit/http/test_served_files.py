@@ -1,5 +1,3 @@
-"""The files of widget, dashboard and docs as they are served: compressed, immutable at the address of their hash."""
-
 import base64
 import gzip
 import hashlib

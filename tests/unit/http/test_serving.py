@@ -1,5 +1,3 @@
-"""Whatever is sent, the answer is the envelope: seen from a raw socket, below every client's politeness."""
-
 import asyncio
 import gzip
 import json

@@ -1,5 +1,3 @@
-"""The short path: which requests take it, and that nothing else depends on it."""
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

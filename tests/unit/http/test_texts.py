@@ -1,5 +1,3 @@
-"""Texts shown to people: no invisible characters, Markdown as in its examples, times and amounts as words."""
-
 import json
 import os
 import re

@@ -1,5 +1,3 @@
-"""The isolation of a receiver: its places and queue, its circuit breaker, and the prizes that share it."""
-
 import asyncio
 from contextlib import suppress
 

@@ -1,5 +1,3 @@
-"""Outgoing HTTP against real sockets: no private address is ever connected, and no attempt lasts."""
-
 import asyncio
 import ipaddress
 import socket

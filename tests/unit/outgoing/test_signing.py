@@ -1,5 +1,3 @@
-"""Signatures against the independent `standardwebhooks` package, both ways, and what must be refused."""
-
 import base64
 import time
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""Background jobs: what fails is counted and tried again, and all of it ends at the close."""
-
 import asyncio
 
 from runtime.background import FAILURES, Background, attempt

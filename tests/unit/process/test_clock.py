@@ -1,5 +1,3 @@
-"""The clock, the local days of its time zones, ids that rise with it, and the history of a stream."""
-
 import re
 import time
 from datetime import UTC, date, datetime, timedelta

@@ -1,5 +1,3 @@
-"""Counters that cost little export what Prometheus expects, and old garbage is collected in time."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""Settings: read once, refused at start with every problem named, never printed with their secrets."""
-
 import base64
 import ipaddress
 import subprocess

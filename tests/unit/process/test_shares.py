@@ -1,5 +1,3 @@
-"""Shares of a pool: what a tenant may hold, and what is remembered of it."""
-
 import asyncio
 import time
 from types import SimpleNamespace

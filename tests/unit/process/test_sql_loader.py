@@ -1,5 +1,3 @@
-"""sql.load: what a file of named statements may look like, and that every shipped file is one."""
-
 import pytest
 
 import sql

@@ -1,5 +1,3 @@
-"""Gift-catcher: its plan follows from the seed, and what was caught becomes awards."""
-
 import hashlib
 import hmac
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""A bad configuration names every wrong field before the game is saved, and each handler has a schema."""
-
 import copy
 import json
 import sys

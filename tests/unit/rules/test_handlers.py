@@ -1,5 +1,3 @@
-"""The handlers of scores, lucky items and moments: which prize a draw gives."""
-
 from collections.abc import Callable
 
 import pytest

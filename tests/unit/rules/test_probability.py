@@ -1,5 +1,3 @@
-"""Spin wheel and scratch card."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Every draw can be reproduced, every play replayed, and none gives more than its handler says."""
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""When the units of a prize become free."""
-
 import json
 from datetime import datetime
 from typing import Any

@@ -1,5 +1,3 @@
-"""What of a game's `ui` the service knows: the schema of it, what it refuses, and the themes."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What a payload must be before it is decided, and the bounds of what is read."""
-
 from collections.abc import Callable
 from typing import Annotated, Any
 

@@ -1478,7 +1478,7 @@ WHERE (r.tickets, r.prize_id, r.replaced) IS DISTINCT FROM (s.tickets, s.prize_i
 
 -- name: draw_awards
 -- A rank of a draw has the reward of its player once its prize is awarded, and none before. A replaced rank may have a
--- revoked one. Rank and reward may be one with the guest and the other with the player it was merged into.
+-- revoked or expired one. Rank and reward may be one with the guest and the other with the player it was merged into.
 SELECT d.draw_id AS id, s.rank::text AS row_id, d.campaign_id AS scope_key,
        CASE WHEN s.reason = '' AND d.confirmed_at IS NOT NULL THEN concat('a reward of ', s.prize_id, ' for ', s.player_id)
             ELSE 'no reward' END AS expected,
@@ -1493,7 +1493,7 @@ WHERE d.tenant_id = $1 AND d.draw_id = ANY($2::text[]) AND CASE
             SELECT FROM players AS g
             WHERE g.tenant_id = $1 AND g.player_id IN (r.player_id, s.player_id)
               AND g.merged_into IN (r.player_id, s.player_id))
-    ELSE s.reward_id <> '' AND (s.reason <> 'REPLACED' OR r.status IS DISTINCT FROM 'revoked') END
+    ELSE s.reward_id <> '' AND (s.reason <> 'REPLACED' OR coalesce(r.status, '') NOT IN ('revoked', 'expired')) END
 
 -- ---------------------------------------------------------------- campaigns' counts
 

@@ -230,11 +230,12 @@ SET reason = CASE WHEN is_suspended($1, player_id) THEN 'SUSPENDED' ELSE 'PENDIN
 WHERE tenant_id = $1 AND board_id = $2 AND reason = 'DRAWN';
 
 -- name: replace
--- Takes rank $3's prize from its winner, who has no reward of it or a revoked one. No row: no such winner.
+-- Takes rank $3's prize from its winner, whose reward, if any, has ended. It compares the stored status: the expiry job
+-- must have returned the unit first. No row: no such winner.
 UPDATE leaderboard_standings AS s SET reason = 'REPLACED'
 WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.rank = $3 AND s.prize_id <> '' AND s.reason <> 'REPLACED'
   AND s.reason <> 'PENDING' AND NOT EXISTS (
-    SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = s.reward_id AND r.status <> 'revoked')
+    SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = s.reward_id AND r.status NOT IN ('revoked', 'expired'))
 RETURNING s.prize_id;
 
 -- name: call_alternate

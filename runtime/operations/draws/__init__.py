@@ -178,7 +178,7 @@ ROWS: Final = (
         shape=_SHOWN,
         command=Command(
             "draws replace DRAW RANK --reason!",
-            "Give a rank's prize to the next alternate. Revoke the rank's reward first, if it has one.",
+            "Give a rank's prize to the next alternate. Revoke the rank's reward first, unless it expired.",
             help=_STEP | {"rank": "The rank of the winner to replace."},
             confirm="Replace the winner of rank {rank} of {draw}?",
             outcome="rank {rank} of {id} is replaced",

@@ -188,7 +188,7 @@ async def award(engine: Engine, tenant_id: str, draw_id: str) -> int:
 
 
 async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.DrawReply:
-    """Gives a rank's prize to the next alternate. A reward of the rank must be revoked first.
+    """Gives a rank's prize to the next alternate. A reward of the rank must have expired or been revoked.
 
     FAILED_PRECONDITION ILLEGAL_TRANSITION if the draw is not drawn, or the rank has no winner to replace;
     NO_ALTERNATE if none is left.
@@ -207,7 +207,7 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
             raise illegal(request.id, row["status"], "it has no winners to replace")
         prize_id = await connection.fetchval(_SQL["replace"], tenant_id, request.id, request.rank)
         if prize_id is None:
-            why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked first"
+            why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked or expire first"
             raise illegal(request.id, row["status"], why)
         reason = "PENDING" if confirmed else "DRAWN"
         called = await connection.fetchrow(_SQL["call_alternate"], tenant_id, request.id, prize_id, reason)

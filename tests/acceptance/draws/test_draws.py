@@ -15,6 +15,7 @@ from runtime.errors import Fault
 from runtime.operations.draws import lifecycle
 from runtime.operations.draws.randomness import canonical
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
+from runtime.streams import expiry
 from tests.support.guests import guest_who_played, log_in, rewards_of
 from tests.support.leaderboards import Played, make_board, open_games, record
 from tests.support.operations import make_merchant
@@ -196,7 +197,9 @@ async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -
     await step(world, draw_id, "confirm")
     assert (await step(world, draw_id, "replace", rank=1, reason="gone")).reason == "ILLEGAL_TRANSITION", "has a reward"
     winner, alternate = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
-    assert (await world.stack.admin("POST", f"/admin/rewards/{winner['reward_id']}/revoke", {})).code == "OK"
+    query = "UPDATE rewards SET expires_at = now() - interval '1 second' WHERE reward_id = $1"
+    await world.database.execute(query, winner["reward_id"])
+    await expiry.expire(world.stack.engine)
     replaced = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", ""]
     assert replaced[1]["player_id"] == alternate["player_id"] and replaced[1]["reward_id"]

@@ -114,7 +114,8 @@ def refuse_taken_ports(port_base: int) -> None:
     if problems:
         sys.exit(
             f"ops/up: {', '.join(problems)}.\n"
-            f"Stop the process that listens there, or use: ops/up --port-base {_other_base(port_base)}"
+            f"Stop the process that listens there, or start another stack:"
+            f" ops/up --port-base {_other_base(port_base)} --data DIR"
         )
 
 
@@ -124,11 +125,9 @@ def metrics_ports(settings: Settings) -> range:
 
 
 def prepare() -> argparse.Namespace:
-    """The options, after all checks; removes the ready file of a killed run."""
+    """The options, after all checks."""
     options = parse()
     refuse_taken_ports(options.port_base)
-    if options.ready_file is not None:
-        options.ready_file.unlink(missing_ok=True)
     return options
 
 
@@ -179,13 +178,17 @@ def say(text: str) -> None:
 
 def run(options: argparse.Namespace) -> NoReturn:
     """Starts everything in order and waits. Raises Stopped after a signal, or an error; stops everything first."""
+    from ops.servers.base import hold
     from ops.servers.embedded import EmbeddedServers
     from runtime.settings.kinds import database_list
     from sql.migrate import migrate
 
     started = time.monotonic()
     options.data.mkdir(parents=True, exist_ok=True)
-    (options.data / READY_NAME).unlink(missing_ok=True)  # of a killed run
+    os.close(hold(options.data / "lock"))  # A stack that runs keeps its ready files.
+    for path in (options.data / READY_NAME, options.ready_file):
+        if path is not None:
+            path.unlink(missing_ok=True)  # of a killed run
     servers = EmbeddedServers(
         options.data,
         postgres=not os.environ.get("DATABASE_URL"),

@@ -163,13 +163,13 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
 @app.command(group=TOOLS)
 def healthcheck() -> None:
     """Check that each local process answers /healthz on its METRICS_PORT. For container health checks."""
-    from urllib.request import urlopen
+    from urllib.request import ProxyHandler, build_opener
 
-    settings = _settings()
+    settings, opener = _settings(), build_opener(ProxyHandler({}))
     for number in range(settings.processes):
         url = f"http://127.0.0.1:{settings.metrics_port + number}/healthz"
         try:
-            with urlopen(url, timeout=2):
+            with opener.open(url, timeout=2):
                 pass
         except OSError as error:
             sys.exit(f"tombola healthcheck: {url}: {error}")

@@ -23,6 +23,8 @@ FULFILLMENT_TASKS: Final = Counter("fulfillment_tasks", "Attempts to deliver a t
 for _outcome in OUTCOMES:
     FULFILLMENT_TASKS.labels(_outcome)  # A series that first appears with an event cannot be alerted on.
 
+ROLES: Final = Gauge("tombola_role", "1 for each role that the process has, once it has started.", ["role"])
+
 # About one per object. Reading this number takes 0.4 ms at 2 million; counting objects walks all of them (130 ms).
 BLOCKS: Final = Gauge("tombola_python_blocks", "Memory blocks allocated by objects; grows with a leak.")
 BLOCKS.set_function(sys.getallocatedblocks)

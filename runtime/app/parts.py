@@ -27,7 +27,7 @@ from runtime.groups import GROUPS
 from runtime.http.operational import Check
 from runtime.inherited import Inherited
 from runtime.jobs import jobs
-from runtime.metrics import Stores
+from runtime.metrics import ROLES, Stores
 from runtime.rpc.client import RpcCaller
 from runtime.stores import history, replica
 from runtime.stores.database import HOME, Database, at
@@ -118,6 +118,8 @@ class Parts:
         if process.caller is not None:
             await self._background.run("contacts", contacts.prepare)
         await self._start_groups(groups)
+        for role in roles:
+            ROLES.labels(role).set(1)
 
     async def _open_database(self) -> Database:
         """Connects to the databases and registers this process in each."""

@@ -26,6 +26,24 @@ class Plays(NamedTuple):
     last_leaf: int
 
 
+def campaign_in(path: Path) -> str:
+    """The campaign whose dossier the file is. Empty: there is no such file, or it is no dossier."""
+    try:
+        with path.open("rb") as file:
+            return str(read_object(file.readline(), _KIND)["head"]["campaign"]["id"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256. Empty: there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
 def read_plays(path: Path, campaign_id: str) -> Plays:
     """The plays of the campaign in the file. ValueError if it is not its whole dossier, or a play is not in the log.
 

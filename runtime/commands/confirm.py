@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, BinaryIO, NoReturn
 
 from cyclopts import Parameter
 
@@ -31,6 +31,19 @@ def fail_invalid_file(connection: Connection, wrong: InvalidFile) -> NoReturn:
     """Ends the process and prints the file's problems, one per line."""
     problem = {"code": "FILE_WRONG", "message": f"{wrong.name} cannot be used", "violations": wrong.violations}
     fail(connection, EXIT_FILE, *wrong.lines, error=problem)
+
+
+@contextmanager
+def replacing(connection: Connection, file: Path) -> Iterator[BinaryIO]:
+    """A new file that replaces `file` once the block succeeds. Errors end the process, as in `file_errors`."""
+    part = file.with_name(f"{file.name}.part")
+    with file_errors(connection, file):
+        try:
+            with part.open("wb") as target:
+                yield target
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

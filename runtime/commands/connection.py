@@ -243,8 +243,11 @@ def print_one(connection: Connection, thing: Mapping[str, Any]) -> None:
 
 def text_console() -> Console:
     """A console on standard output. In a pipe or file it is wide enough not to wrap rows."""
-    console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=500)
+    # Without markup: a player's name may contain brackets.
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 500
+    return console
 
 
 def table(*columns: str) -> Table:

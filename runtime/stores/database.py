@@ -129,7 +129,7 @@ class Database:
         self.name = name
         self.clock = clock or Clock()
         self.answers = True
-        """The result of the last `ping`."""
+        """The result of the last `ping` or `read_clock`."""
         self.round_trips = 0
         self.size = size
         self._hosts = Hosts(url)
@@ -435,16 +435,13 @@ class Database:
 
     async def read_clock(self) -> None:
         """Takes a reading of the database's time."""
-        sent = time.monotonic()
+        self.answers, sent = False, time.monotonic()
         now = await self.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        self.answers = True
         self.clock.sync(now, sent, time.monotonic())
 
     async def ping(self, timeout_seconds: float = 0.8) -> bool:
         """Whether the database answers."""
-        try:
+        with suppress(Fault, TimeoutError, asyncpg.PostgresError):
             await asyncio.wait_for(self.read_clock(), timeout_seconds)
-        except (Fault, TimeoutError, asyncpg.PostgresError):
-            self.answers = False
-        else:
-            self.answers = True
         return self.answers

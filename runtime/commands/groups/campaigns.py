@@ -15,7 +15,7 @@ from rich.progress import BarColumn
 from runtime import messages as m
 from runtime.commands import archives, campaign_files, documents, dossiers
 from runtime.commands.builder import app_of
-from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors
+from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors, replacing
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_FILE,
@@ -103,7 +103,7 @@ async def duplicate_campaign(
         print_json(made)
     else:
         shifted = f"; its dates are {made['shift_days']} days later" if made["shift_days"] else ""
-        text_console().print(f"created the draft {made['name']}: {made['id']}{shifted}", markup=False, highlight=False)
+        text_console().print(f"created the draft {made['name']}: {made['id']}{shifted}")
 
 
 @app.command(name="export")
@@ -210,13 +210,17 @@ async def write_dossier(
             fail(connection, EXIT_USE, str(error))
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
-        if (archive := one["archive"]) is not None:  # Before the file is opened: it may be the archive.
-            fail(
-                connection,
-                EXIT_REFUSED,
-                f"the plays of {one['name']} are in the file with SHA-256 {archive['file_sha256']}",
-            )
-        with file_errors(connection, file), file.open("wb") as target:
+        with file_errors(connection, file):
+            earlier, hashed = archives.campaign_in(file), archives.sha256_of(file)
+        if earlier not in ("", one["id"]):
+            fail(connection, EXIT_REFUSED, f"{file} may be the only copy of the plays of campaign {earlier}")
+        if (archive := one["archive"]) is not None:
+            if hashed == archive["file_sha256"]:
+                print_result(connection, archive, f"{file} has the plays of {one['name']} already")
+                return
+            text = f"the plays of {one['name']} are in the file with SHA-256 {archive['file_sha256']}"
+            fail(connection, EXIT_REFUSED, text)
+        with replacing(connection, file) as target:
             counts = await dossiers.write(edge, one, target, authority, consumer_url)
     print_result(connection, counts, f"{sum(counts.values()):,} lines in {file}: {counts.get('play', 0):,} plays")
 

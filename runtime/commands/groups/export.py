@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from rich.progress import DownloadColumn
 
 from runtime.commands.builder import app_of
-from runtime.commands.confirm import file_errors
+from runtime.commands.confirm import replacing
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_UNREACHABLE,
@@ -74,8 +74,7 @@ async def export(
     query = {"campaign_id": campaign, "from": unix(since), "to": unix(until), "consent": consent, "format": form}
     writers: dict[str, type[_File]] = {"csv": _Csv, "jsonl": _JsonLines, "parquet": _File}
     written = writers[form]()
-    with file_errors(connection, out):
-        file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
+    file = nullcontext(sys.stdout.buffer) if str(out) == "-" else replacing(connection, out)
     with file as target, progress(connection.json, DownloadColumn()) as bar:
         task = bar.add_task(f"exporting {name}", total=None)
         async with connected(connection) as edge:

@@ -10,7 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn
 
 from runtime.commands.builder import app_of
 from runtime.commands.confirm import file_errors
-from runtime.commands.connection import DEFAULTS, Connection, connected, print_result
+from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_result
+from runtime.commands.environment import EXIT_USE
 from runtime.commands.groups.codes import import_file
 from runtime.commands.progress import progress
 
@@ -61,6 +62,8 @@ async def generate(pack: str, count: int, file: Path, /, *, connection: Connecti
     file
         The file, which must not exist.
     """
+    if count < 1:
+        fail(connection, EXIT_USE, "COUNT must be at least 1")
     with file_errors(connection, file):
         target = file.open("x", encoding="utf-8", newline="")
     with target, progress(connection.json, BarColumn(), MofNCompleteColumn()) as bar:

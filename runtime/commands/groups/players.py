@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from runtime.commands import templates
 from runtime.commands.builder import app_of
-from runtime.commands.confirm import Yes, confirmed, file_errors
+from runtime.commands.confirm import Yes, confirmed, replacing
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
@@ -61,12 +61,12 @@ async def export_player(player: str, file: Path, /, *, connection: Connection = 
         The file to write.
     """
     count = 0
-    with file_errors(connection, file):
+    with replacing(connection, file) as written:
         async with connected(connection) as edge:
-            with file.open("w", encoding="utf-8") as written:
-                async for item in edge.each(f"/players/{player}/export"):
-                    written.write(json.dumps({"kind": item["kind"], "data": item["data"]}, ensure_ascii=False) + "\n")
-                    count += 1
+            async for item in edge.each(f"/players/{player}/export"):
+                line = json.dumps({"kind": item["kind"], "data": item["data"]}, ensure_ascii=False) + "\n"
+                written.write(line.encode())
+                count += 1
     if connection.json:
         print_json({"player_id": player, "items": count})
     else:

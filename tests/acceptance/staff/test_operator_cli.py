@@ -194,7 +194,7 @@ async def test_codes_import_names_its_wrong_lines(tombola: Operator, stack: Stac
 
 async def test_codes_of_a_pack_are_imported_and_generated(tombola: Operator, stack: Stack, tmp_path: Path) -> None:
     campaign_id = (await make_campaign(stack))["id"]
-    body = {"campaign_id": campaign_id, "name": "Caps", "gives": {"turns": 1}}
+    body = {"campaign_id": campaign_id, "name": "Caps [/]", "gives": {"turns": 1}}
     pack = (await stack.admin("POST", "/admin/packs", body)).data["id"]
     file = tombola.file("CAPS-0001\nCAPS-0002\ncaps ooo1\n", "caps.txt")
     assert (await tombola("packs", "import", pack, file)).out.strip() == "2 added, 1 duplicates, 0 invalid, 2 available"
@@ -207,6 +207,7 @@ async def test_codes_of_a_pack_are_imported_and_generated(tombola: Operator, sta
     withdrawn = await tombola("packs", "withdraw", pack, codes[1], "never-made", "--reason", "lost")
     assert withdrawn.out.strip() == "1 withdrawn, 1 unchanged"
     assert (await tombola("packs", "list", "--json")).json[0]["free"] == 31
+    assert "Caps [/]" in (await tombola("packs", "list")).out
 
 
 async def test_codes_command_with_wrong_arguments_changes_nothing(tombola: Operator, stack: Stack) -> None:

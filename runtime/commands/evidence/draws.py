@@ -6,6 +6,7 @@ tickets. Every thousandth holder's place in the file is remembered.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -14,6 +15,7 @@ from runtime.commands.evidence.findings import Finding, read_object
 from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import (
     FORMAT,
+    FORMS,
     Block,
     Pick,
     Selection,
@@ -85,6 +87,8 @@ def _is_stated(head: dict[str, Any], holders: int, tickets: int) -> bool:
 
 
 def _value(terms: dict[str, Any], value: str) -> Finding:
+    if not re.fullmatch(FORMS[terms["kind"]], value):
+        return Finding("the value has the form of its kind", False)
     if terms["kind"] == "INTERNAL":
         return Finding("the seed matches its published hash", commitment(value) == terms["commitment"])
     if terms["kind"] == "DRAND":
@@ -95,7 +99,7 @@ def _value(terms: dict[str, Any], value: str) -> Finding:
             return Finding("the value's signature: install tombola[drand] to check it", None)
         signed = beacon.round_at(terms["at"]) == terms["round"] and beacon.verify(terms["round"], value)
         return Finding(f"the value is the signature of round {terms['round']}, the first of its time", signed)
-    return Finding(f"the value is {value!r}: compare it with {terms['source']!r}", None)
+    return Finding(f"the value, in digits without zeros, is {value!r}: compare it with {terms['source']!r}", None)
 
 
 def _draw(file: BinaryIO, places: list[_Place], head: dict[str, Any], value: str, count: int) -> list[Pick]:

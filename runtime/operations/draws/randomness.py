@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from typing import Any, Final
 
@@ -27,8 +26,6 @@ VALUE_CHARACTERS_MAX: Final = 1_000
 
 CLOSING_SECONDS: Final = 120
 """The time that a draw has to close after closes_at, before its random value may be known."""
-
-_WORD: Final = re.compile(r"\d+|[^\W\d_]+")
 
 
 def problems(randomness: m.DrawRandomness, closes_at: int, now: float) -> list[tuple[str, str]]:
@@ -104,21 +101,21 @@ async def value_of(engine: Engine, tenant_id: str, draw_id: str, terms: dict[str
             raise invalid("value", f"is not the signature of round {terms['round']} of drand's quicknet")
         return given
     if not (value := canonical(given)):
-        raise invalid("value", "must contain numbers or words")
+        raise invalid("value", "must contain a number")
     return value
 
 
 def canonical(declared: str) -> str:
-    """A declared value in its only form: numbers without leading zeros, and words in capitals, with single spaces.
+    """A declared number in its only form: its digits without separators and zeros, "0" if all are zeros.
 
-    So the same result in another notation gives the same winners. INVALID_ARGUMENT for other letters than A
-    to Z: some look alike, and an operator could choose among the spellings.
+    Otherwise an operator could choose the winners among notations, such as "4 8 15", "04 08 15" and "4815".
+    INVALID_ARGUMENT for letters: a word could be added or left out.
     """
     declared = unicodedata.normalize("NFKC", declared)
-    if any(one.isalpha() and not one.isascii() for one in declared):
-        raise invalid("value", "may have the letters A to Z and numbers only")
-    declared = "".join(str(unicodedata.digit(one)) if one.isdecimal() else one for one in declared)
-    return " ".join(word.lstrip("0") or "0" if word.isdigit() else word.upper() for word in _WORD.findall(declared))
+    if any(one.isalpha() for one in declared):
+        raise invalid("value", "must be a number, without letters")
+    digits = "".join(str(unicodedata.digit(one)) for one in declared if one.isdecimal())
+    return digits.replace("0", "") or digits[:1]
 
 
 def _purpose(tenant_id: str, draw_id: str) -> tuple[str, ...]:

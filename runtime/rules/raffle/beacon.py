@@ -13,6 +13,8 @@ import re
 from importlib.util import find_spec
 from typing import Final
 
+from runtime.rules.raffle.selection import FORMS
+
 GENESIS: Final = 1_692_803_367
 """The time of round 1, in unix seconds."""
 
@@ -23,8 +25,6 @@ PUBLIC_KEY: Final = (
     "0d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a"
 )
 _DOMAIN: Final = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_"
-_SIGNATURE: Final = re.compile("[0-9a-f]{96}")
-"""The only spelling: the text seeds the draw, so each other spelling would be another draw."""
 
 
 def is_available() -> bool:
@@ -49,7 +49,7 @@ def verify(round_number: int, signature: str) -> bool:
     from py_ecc.bls.point_compression import decompress_G1, decompress_G2
     from py_ecc.optimized_bls12_381 import FQ12, G2, final_exponentiate, neg, pairing
 
-    if not _SIGNATURE.fullmatch(signature):
+    if not re.fullmatch(FORMS["DRAND"], signature):
         return False
     encoded = bytes.fromhex(signature)
     key = bytes.fromhex(PUBLIC_KEY)

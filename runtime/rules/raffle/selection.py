@@ -23,6 +23,9 @@ from typing import Any, Final, NamedTuple
 
 FORMAT: Final = "tombola-draw-1"
 
+FORMS: Final = {"DRAND": "[0-9a-f]{96}", "DECLARED": "[1-9]+|0", "INTERNAL": "[0-9a-f]{64}"}
+"""The form of a value (a regular expression) by kind. A second spelling of one value would give other winners."""
+
 RANKS_MAX: Final = 5_000
 """Winners and alternates of one draw."""
 

@@ -4,6 +4,7 @@
 import { createHash, createHmac } from "node:crypto";
 
 const FORMAT = "tombola-draw-1";
+const FORMS = { DRAND: /^[0-9a-f]{96}$/, DECLARED: /^([1-9]+|0)$/, INTERNAL: /^[0-9a-f]{64}$/ };
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 
 /** The root of RFC 6962 over hashes added one by one. */
@@ -68,7 +69,7 @@ class Draw {
     this.expect(head.tickets_root === this.tree.root().toString("hex"), "the Merkle root is that of terms and tickets");
     const { at, kind, commitment } = head.randomness;
     if (at) this.expect(head.closed_at < at, "the tickets were frozen before the value could be known");
-    if (kind === "DRAND") this.expect(/^[0-9a-f]{96}$/.test(value), "the value is a signature in lower-case hex");
+    this.expect(FORMS[kind].test(value), "the value has the form of its kind");
     if (kind === "INTERNAL") this.expect(sha256(value).toString("hex") === commitment, "the seed matches its published hash");
     const picks = this.draw(value);
     const isSame = picks.length === result.length && picks.every(([ticket, holder], at) => result[at].ticket === ticket && result[at].holder === holder);

@@ -201,8 +201,8 @@ def _may(identity: Identity, role_matrix: str) -> list[str]:
     return [name for name, admin in known if identity.roles & admin.roles(role_matrix)]
 
 
-_PERSONAL: Final = (m.RankingReply, m.TaskReply)
-"""Replies that may contain personal data: a player's name, and a delivery's error."""
+_PERSONAL: Final = (m.RankingReply, m.TaskReply, m.PlayerEntryReply)
+"""Replies that may contain personal data: a player's name, a delivery's error, and an entry."""
 
 
 async def _once(

@@ -102,8 +102,8 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
     """Enters a player, such as a free entry by post, and creates the player if there is none.
 
     The form's rules apply as to the player itself: NOT_ELIGIBLE with `why`, and SUSPENDED. FAILED_PRECONDITION
-    CAMPAIGN_CLOSED, or ILLEGAL_TRANSITION for a guest that was merged. With an Idempotency-Key a retry returns the
-    first reply.
+    CAMPAIGN_CLOSED, or ILLEGAL_TRANSITION for a guest that was merged. A retry with the same Idempotency-Key gets the
+    current entry.
     """
     checks = Checks()
     checks.required("campaign_id", request.campaign_id)
@@ -126,14 +126,16 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
             raise await reading.write_refusal(connection, _CAMPAIGN, request, "campaign", request.campaign_id)
         if ids.is_guest(player_id) and not await connection.fetchval(_IS_KNOWN, tenant_id, player_id):
             raise unknown("player", player_id)
-        await enter(connection, engine, tenant_id, trace.actor.get(), submitted)
+        entered = await enter(connection, engine, tenant_id, trace.actor.get(), submitted)
         facts = {"campaign_id": request.campaign_id, "reason": request.reason}
         await audit.record(connection, tenant_id, "player.enter", player_id, after=facts)
-        row = await connection.fetchrow(SQL["find"], tenant_id, player_id, request.campaign_id)
-        return m.PlayerEntryReply(entry=entry_from_row(row))
+        # Stored without what was entered: erasure clears the entry, but not stored replies.
+        return m.PlayerEntryReply(entry=m.Entry(id=entered.entry_id, campaign_id=request.campaign_id))
 
     reply: m.PlayerEntryReply = (await once(engine, request, m.PlayerEntryReply, work)).reply
-    return reply
+    row = await engine.database.fetchrow(SQL["find"], tenant_id, player_id, request.campaign_id)
+    # No row: a guest's entry that a merge has moved since.
+    return m.PlayerEntryReply(entry=entry_from_row(row)) if row is not None else reply
 
 
 async def _may_read(connection: asyncpg.Connection, request: m.WithdrawConsentsRequest) -> bool:

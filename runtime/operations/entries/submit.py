@@ -99,10 +99,11 @@ def _new_guest(engine: Engine, request: m.SubmitEntryRequest) -> str:
 
 async def enter(
     connection: asyncpg.Connection, engine: Engine, tenant_id: str, actor: str, request: m.SubmitEntryRequest
-) -> None:
+) -> m.SubmitEntryReply:
     """`submit_entry` for a player by staff, within a transaction. Conflicts with a merge: FAILED_PRECONDITION."""
     try:
-        await _submit(connection, _About(engine, tenant_id, request.id, request.player_id, actor=actor), request)
+        about = _About(engine, tenant_id, request.id, request.player_id, actor=actor)
+        return await _submit(connection, about, request)
     except _Merged as merged:
         message = f"the guest was merged into player {merged.player_id}; enter that player"
         raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message) from None

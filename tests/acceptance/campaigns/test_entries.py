@@ -141,8 +141,11 @@ async def test_staff_enter_a_player_by_the_rules_of_the_form(stack: Stack) -> No
     assert await stack.database.fetchval(query, stack.tenant_id) == "staff_test"
     audited = (await stack.admin("GET", "/admin/audit", action="player.enter")).data["items"]
     assert [(one["subject_id"], one["after"]["reason"]) for one in audited] == [("postcard-1", "a postcard")]
-    body = {"status": "PLAYER_STATUS_SUSPENDED"}
-    assert (await stack.admin("PUT", "/admin/players/postcard-1", body)).code == "OK"
+    assert (await stack.admin("POST", "/admin/players/postcard-1/erase", {"reason": "asked"})).code == "OK"
+    erased = await stack.admin("POST", paths[0], post, headers=key)
+    assert (erased.data["id"], erased.data["fields"]) == (first.data["id"], {})
+    assert "ann@x.example" not in str(await stack.database.fetch("SELECT reply FROM keyed_requests"))
+    assert (await stack.admin("PUT", "/admin/players/postcard-1", {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
     assert refused(await stack.admin("POST", paths[0], post)) == (403, "PERMISSION_DENIED", "SUSPENDED")
 
 

@@ -132,10 +132,21 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.tenant_id = $1 AN
   AND (t.last_error <> '' OR t.external_id <> '' OR t.answer <> '' OR t.earlier <> '[]')
 
 -- name: events
--- Logged integration events, delivered or pending, that contain their ids. Locked in key order.
+-- Logged integration events, delivered or pending, that contain their ids. Locked in key order. Not of messages, whose log
+-- is kept whole: `messages` finds them by an index.
 SELECT integration_id, delivery_id, event FROM integration_deliveries
 WHERE tenant_id = $1 AND event IS NOT NULL
+  AND integration_id = ANY(ARRAY(
+      SELECT i.integration_id FROM integrations AS i
+      WHERE i.tenant_id = $1 AND NOT starts_with(i.integration_id, 'messages_')))
   AND EXISTS (SELECT FROM unnest($2::text[]) AS p (player_id) WHERE position(p.player_id IN event::text) > 0)
+ORDER BY integration_id, delivery_id FOR UPDATE
+
+-- name: messages
+-- The log of messages to them, as `events`.
+SELECT integration_id, delivery_id, event FROM integration_deliveries
+WHERE tenant_id = $1 AND starts_with(integration_id, 'messages_')
+  AND (event #>> '{data,player_id}') COLLATE "C" = ANY($2::text[])
 ORDER BY integration_id, delivery_id FOR UPDATE
 
 -- name: set_event
@@ -148,13 +159,13 @@ WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 SELECT true FROM log_trees WHERE tenant_id = $1 FOR UPDATE
 
 -- name: salts
--- Deletes at most $3 salts of the log's hashes of what they sent. Without the salt, a hash
--- does not reveal its input.
+-- Deletes at most $3 salts of the log's hashes of what they sent, of cleared plays. Without the salt, a hash does not
+-- reveal its input; with it, the auditor would report the cleared play.
 UPDATE log_leaves SET salt = NULL
 WHERE tenant_id = $1 AND leaf_index = ANY(ARRAY(
     SELECT l.leaf_index FROM plays AS p
     JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'play' AND l.row_id = p.play_id AND l.salt IS NOT NULL
-    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
+    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND NOT has_sent(p.client_seed, p.payload)
     ORDER BY l.leaf_index LIMIT $3))
 
 -- name: is_erased
@@ -167,7 +178,8 @@ SELECT tenant_id FROM tenants ORDER BY tenant_id
 
 -- name: idle
 -- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
--- $4 (0: never). A player already erased and not changed since does not count as idle.
+-- $4 (0: never). Players are not idle while they have an entry to a campaign with a later end or an unconfirmed draw,
+-- tickets in such a draw, or an undelivered claimed reward. An erased player is idle only with data from after the erasure.
 WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
@@ -178,7 +190,21 @@ WITH candidates AS (
 )
 SELECT n.player_id,
        n.ends AND n.merged_into IS NULL AND n.updated_at < n.since
-       AND (n.erased_at IS NULL OR n.updated_at > n.erased_at)
+       AND (
+           n.erased_at IS NULL OR n.updated_at > n.erased_at
+           -- An erasure leaves none of these.
+           OR EXISTS (SELECT FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = n.player_id)
+           OR EXISTS (
+               SELECT FROM logins AS l WHERE l.tenant_id = $1 AND l.player_id = n.player_id AND l.ended_at IS NULL)
+           OR EXISTS (
+               SELECT FROM entries AS e
+               WHERE e.tenant_id = $1 AND e.player_id = n.player_id AND (e.fields <> '{}' OR e.given <> '{}'))
+           OR EXISTS (
+               SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = n.player_id
+                 AND greatest(r.won_at, r.claimed_at) > n.erased_at)
+           OR EXISTS (
+               SELECT FROM plays AS p
+               WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.played_at > n.erased_at))
        AND NOT EXISTS (
            SELECT FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.played_at >= n.since)
        -- The plays of archived campaigns; a local day may begin a day earlier.
@@ -187,10 +213,29 @@ SELECT n.player_id,
            WHERE c.tenant_id = $1 AND c.game_id = ANY(archived_games($1)) AND c.player_id = n.player_id
              AND c.day >= n.since::date - 1)
        AND NOT EXISTS (
-           SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = n.player_id
-             AND greatest(r.won_at, r.claimed_at) >= n.since)
+           SELECT FROM rewards AS r LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
+           WHERE r.tenant_id = $1 AND r.player_id = n.player_id
+             AND (greatest(r.won_at, r.claimed_at) >= n.since OR r.status IN ('claimed', 'fulfilling')
+                  OR t.status IN ('pending', 'delivering', 'awaiting', 'retry')))
        AND NOT EXISTS (
            SELECT FROM logins AS l WHERE l.tenant_id = $1 AND l.player_id = n.player_id AND l.ended_at IS NULL
              AND l.expires_at > now())
+       AND NOT EXISTS (
+           SELECT FROM redemptions AS o
+           WHERE o.tenant_id = $1 AND o.player_id = n.player_id AND o.redeemed_at >= n.since)
+       AND NOT EXISTS (
+           SELECT FROM quest_completions AS q
+           WHERE q.tenant_id = $1 AND q.player_id = n.player_id AND q.completed_at >= n.since
+             AND q.quest_id = ANY(ARRAY(SELECT o.quest_id FROM quests AS o WHERE o.tenant_id = $1)))
+       AND NOT EXISTS (
+           SELECT FROM entries AS e JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
+           WHERE e.tenant_id = $1 AND e.player_id = n.player_id
+             AND (e.updated_at >= n.since OR (c.status <> 'ended' AND c.end_date > now()) OR EXISTS (
+                 SELECT FROM draws AS d
+                 WHERE d.tenant_id = $1 AND d.campaign_id = e.campaign_id
+                   AND d.status IN ('open', 'closed', 'drawn'))))
+       AND NOT EXISTS (
+           SELECT FROM draw_tickets AS k JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = k.draw_id
+           WHERE k.tenant_id = $1 AND k.player_id = n.player_id AND d.status IN ('closed', 'drawn'))
        AS idle
 FROM candidates AS n ORDER BY n.player_id

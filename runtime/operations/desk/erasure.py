@@ -52,7 +52,7 @@ _OF_REWARDS: Final = ("rewards", "answers", "tasks")
 
 
 class IdleDays(NamedTuple):
-    """Days without a play, a reward or an open login after which a player is erased. 0: never."""
+    """Days without activity (sql/erasure.sql, `idle`) after which a player is erased. 0: never."""
 
     guest: int
     player: int
@@ -74,8 +74,8 @@ async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.Playe
 async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: IdleDays | None = None) -> bool:
     """Erases the personal data of a player and of the guests merged into it, in several transactions.
 
-    Returns whether it did. idle: only if the player has been idle for that long. Order: the client data of plays, in
-    batches; names in profiles; names on leaderboards; the rest, with the audit entry. An interrupted erasure is not
+    Returns whether it did. idle: only if the player has been idle for that long. Order: names in profiles; names on
+    leaderboards; the client data of plays, in batches; the rest, with the audit entry. An interrupted erasure is not
     recorded as done. A leaderboard that is being finalized may have read the names before, so the erasure waits for
     it; later ones read none.
     """
@@ -84,17 +84,14 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
         player_ids = await with_merged(engine.database, tenant_id, player_id)
         if player_id not in player_ids:
             raise unknown("player", player_id)
-        if idle is not None and not await _is_idle(engine.database, tenant_id, player_id, idle):
-            return False
-        while (count := await engine.database.execute(_SQL["plays"], tenant_id, player_ids, PLAYS)) == PLAYS:
-            erased += count
-        erased += count
-        while await engine.database.execute(_SQL["salts"], tenant_id, player_ids, PLAYS) == PLAYS:
-            pass
         is_idle = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, player_ids, idle))
         if not is_idle:
             return False
         await engine.database.transaction(partial(_forget_on_boards, tenant_id, player_ids))
+        count = PLAYS
+        while count == PLAYS:
+            count = await engine.database.transaction(partial(_forget_sent, tenant_id, player_ids, PLAYS))
+            erased += count
         audit_facts = {"reason": reason, "plays": erased, "guests": len(player_ids) - 1}
         if await engine.database.transaction(
             partial(_erase_rest, engine, tenant_id, player_id, player_ids, audit_facts)
@@ -122,6 +119,13 @@ async def _forget_on_boards(tenant_id: str, player_ids: list[str], connection: a
     """Erases names on leaderboards, after any finalization that may have read them has committed."""
     await connection.execute(_SQL["boards"], tenant_id, timeout=COUNT_SECONDS)
     await connection.execute(_SQL["standings"], tenant_id, player_ids)
+
+
+async def _forget_sent(tenant_id: str, player_ids: list[str], most: int, connection: asyncpg.Connection) -> int:
+    """Erases what the players sent with at most `most` plays, and the log's salts. Returns how many plays had any."""
+    status = await connection.execute(_SQL["plays"], tenant_id, player_ids, most)
+    await connection.execute(_SQL["salts"], tenant_id, player_ids, most)
+    return int(status.rpartition(" ")[2])
 
 
 async def _erase_rest(
@@ -185,7 +189,8 @@ async def _is_idle(reader: asyncpg.Connection | Database, tenant_id: str, player
 
 async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, player_ids: list[str]) -> None:
     """Erases names in sent and pending events, and receivers' responses."""
-    for row in await connection.fetch(_SQL["events"], tenant_id, player_ids):
+    rows = await connection.fetch(_SQL["events"], tenant_id, player_ids, timeout=COUNT_SECONDS)
+    for row in rows + await connection.fetch(_SQL["messages"], tenant_id, player_ids):
         for part in events.personal_data_in(row["event"]):
             if part["player_id"] in player_ids:
                 events.erase_personal_data(part)

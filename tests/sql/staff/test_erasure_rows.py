@@ -3,7 +3,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import BARE, scene
 from tests.support.locks import held
 from tests.support.statements import ask, undone
 from tests.support.statements import ask_of_t as ask_t
@@ -20,6 +20,7 @@ SCENE: Final = (
 + login_quarters player_id quarter: ann '2026-01-01 00:00Z' | bob '2026-01-01 00:00Z' | gus '2026-01-01 00:15Z';
 + plays play_id player_id client_seed payload idempotency_key: p5 ann s {} - | p3 ann '' '{"a": 1}' - |
     p2 ann '' {} k2 | p4 ann '' {} - | p1 bob s '{"a": 1}' k1 | p6 gus s {} -;
++ log_leaves kind=play salt=s leaf_index row_id: 1 p1 | 2 p6 | 3 p5 | 4 p3;
 + milestone_grants player_id milestone_id idempotency_key request_hash: ann m1 k1 1 | bob m2 k2 2 | ann m3 - 3;
 + quests quest_id type: q daily;
 + quest_completions quest_id player_id period idempotency_key request_hash: q ann d1 k1 1 | q bob d2 k2 2 |
@@ -30,7 +31,10 @@ SCENE: Final = (
 + rewards reward_id player_id claim_key: r1 ann k1 | r2 bob k2 | r3 gus -;
 + claim_answers reward_id answers={}: r2 | r1 | r3;
 + tasks task_id reward_id last_error external_id answer: t1 r1 no '' '' | t2 r2 no x y | t3 r3 '' '' y;
++ integrations integration_id: i1 | i2 | messages_c;
 + integration_deliveries integration_id delivery_id event_id status event next_attempt_at:
+    messages_c d5 e1 dead '{"data": {"player_id": "gus"}}' - |
+    messages_c d6 e2 dead '{"data": {"player_id": "bob"}}' - |
     i2 d1 e1 retry '{"p": "ann"}' (now()) | i1 d2 e2 retry '{"p": "ann"}' (now()) |
     i1 d1 e1 retry '{"p": "gus"}' (now()) | i1 d3 e3 retry '{"p": "bob"}' (now()) | i1 d4 e4 dead - -;
 """
@@ -83,8 +87,10 @@ async def test_plays_are_erased_a_batch_at_a_time(connection: asyncpg.Connection
     for left in ("p1 p5 p6", "p1"):
         async with pool.acquire() as rival, connection.transaction():
             before = set(await rows(connection, telling))
-            await ask_t(connection, "erasure.plays", WHO, 2)
+            for statement in ("plays", "salts"):
+                await ask_t(connection, f"erasure.{statement}", WHO, 2)
             assert await rows(connection, telling) == left.split()
+            assert await rows(connection, "row_id FROM log_leaves WHERE salt IS NOT NULL") == left.split()
             assert await held(rival, "plays", "play_id") == before - set(left.split())
 
 
@@ -110,7 +116,10 @@ async def test_erasure_rewrites_events_about_the_players(connection: asyncpg.Con
     async with pool.acquire() as rival, connection.transaction():
         found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]
         assert found == [("i1", "d1"), ("i1", "d2"), ("i2", "d1")]
-        assert await held(rival, "integration_deliveries", "integration_id || delivery_id") == {"i1d1", "i1d2", "i2d1"}
+        assert [row[1] for row in await ask_t(connection, "erasure.messages", WHO)] == ["d5"]
+        assert await held(rival, "integration_deliveries", "delivery_id || integration_id") == {
+            *("d1i1", "d2i1", "d1i2", "d5messages_c")
+        }
     await connection.execute("UPDATE integration_deliveries SET answer = 'ann', error = 'ann'")
     await ask_t(connection, "erasure.set_event", "i1", "d1", '{"p": ""}')
     assert await rows(
@@ -132,9 +141,13 @@ async def test_erasure_waits_for_a_note_about_the_player(connection: asyncpg.Con
                 await ask_t(rival, "erasure.lock_players", ["ann"])
 
 
+NO_PLAYERS: Final = """DELETE FROM players; DELETE FROM plays; DELETE FROM rewards; DELETE FROM logins;
+    DELETE FROM contacts; DELETE FROM tasks; DELETE FROM quest_completions;"""
+
+
 async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg.Connection) -> None:
     """Guests after 10 days, players after 20."""
-    await connection.execute("""DELETE FROM players; DELETE FROM plays; DELETE FROM rewards; DELETE FROM logins;
+    await connection.execute(f"""{NO_PLAYERS}
         INSERT INTO players (player_id, auth_method, updated_at)
             SELECT id, method, now() - make_interval(days => days) FROM (VALUES
                 ('g2', 'guest', 11), ('g1', 'guest', 9), ('p2', 'external', 21), ('p1', 'external', 19),
@@ -163,3 +176,46 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
         guests_are_kept = await ask_t(connection, "erasure.idle", "g1", 0, 20, 1, "")
         players_are_kept = await ask_t(connection, "erasure.idle", "p1", 10, 0, 1, "")
         assert (guests_are_kept, players_are_kept) == ([("g2", False)], [("p2", False)])
+
+
+UNSETTLED: Final = scene("""
++ players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
+    owed | sent | mailed | done;
++ quests type=daily quest_id: q2;
++ campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
+    raffle '2025-02-01';
++ draws draw_id campaign_id status: d1 over confirmed | d2 over cancelled | d3 raffle open | d4 other closed;
++ draw_tickets draw_id first_ticket player_id: d1 0 done | d4 0 holds;
++ entries campaign_id player_id entry_id updated_at: over came_in e1 (now()) | over done e2 '2025-02-01' |
+    endless done e3 '2025-02-01' | later enters e4 '2025-02-01' | raffle raffled e5 '2025-02-01';
++ redemptions code_hash='' redemption_id player_id redeemed_at: o1 redeemed (now()) | o2 done '2025-02-01';
++ quest_completions quest_id player_id completed_at: q2 quested (now()) | q2 done '2025-02-01';
++ rewards won_at='2025-02-01' reward_id player_id status: w1 owed claimed | w2 sent fulfilling | w3 mailed won |
+    w4 done won | w5 done fulfilled;
++ tasks task_id reward_id status: k3 w3 pending | k5 w5 delivered;
+""")
+
+
+async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) -> None:
+    await connection.execute(NO_PLAYERS + UNSETTLED)
+    found = await ask_t(connection, "erasure.idle", "", 10, 20, 99, "")
+    assert len(found) == 10 and [player for player, idle in found if idle] == ["done"]
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        "contacts (player_id) VALUES ('p')",
+        "logins (player_id, expires_at) VALUES ('p', '2025-03-01')",
+        """entries (player_id, updated_at, given) VALUES ('p', '2025-02-01', '{x}')""",
+        "rewards (player_id, won_at) VALUES ('p', '2025-03-01')",
+        "plays (player_id, play_id, played_at) VALUES ('p', 'b', '2025-03-01')",
+    ],
+)
+async def test_erased_player_with_newer_data_is_idle_again(connection: asyncpg.Connection, newer: str) -> None:
+    await connection.execute(f"""{NO_PLAYERS} INSERT INTO plays (player_id, played_at) VALUES ('p', '2025-01-01');
+        INSERT INTO players (player_id, auth_method, erased_at, updated_at)
+        VALUES ('p', 'external', '2025-02-01', '2025-02-01')""")
+    assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", False)]
+    await connection.execute(f"INSERT INTO {newer}")
+    assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", True)]

@@ -45,7 +45,7 @@ guests_locked AS (
 --[ entries
 entries_held AS (
     -- Fewer rows than given: an entry was changed (a consent withdrawn). Not locked: a change that commits from here on
-    -- comes after the play.
+    -- comes after this one.
     SELECT e.player_id
     FROM unnest($19::held_entry[]) AS n
     JOIN entries AS e ON e.tenant_id = n.tenant_id AND e.campaign_id = n.campaign_id AND e.player_id = n.player_id

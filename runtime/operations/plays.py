@@ -241,6 +241,7 @@ ROWS: Final = (
         confidential=True,
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         refusals=(
+            *ENTERING,
             "ALREADY_GRANTED",
             "THRESHOLD_NOT_REACHED",
             "OUT_OF_STOCK",

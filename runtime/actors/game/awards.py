@@ -201,8 +201,8 @@ def record(state: GameState, effects: Effects, changes: Changes) -> None:
         changes.require_guest(player_id)
     if effects.play is not None:
         changes.plays.append(effects.play)
-        if after.entry is not None:
-            changes.require_entry(player_id, snapshot.campaign_id, after.entry[0])
+    if after.entry is not None and (effects.play is not None or effects.grants):
+        changes.require_entry(player_id, snapshot.campaign_id, after.entry[0])
     if effects.count is not None:
         changes.count_play(effects.count)
     turns = before.turns

@@ -24,7 +24,6 @@ from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, Price, PrizeTerms, StaleRead, StockState
 from runtime.errors import Fault, Status, merged, suspended, unknown
 from runtime.rules import NETWORK_SLACK_MS, UNTIMED_MS, Drop
-from runtime.rules.entry import EntryTerms
 
 AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
 """How far a player may run ahead of the clock: the slack of ten plays, regained by pausing. Within it, short plays in
@@ -143,10 +142,11 @@ def refuse_guest(state: GameState, player: PlayerState) -> None:
         raise login_required()
 
 
-def refuse_without_entry(state: GameState, player: PlayerState, terms: EntryTerms) -> None:
+def refuse_without_entry(state: GameState, player: PlayerState) -> None:
     """FAILED_PRECONDITION ENTRY_REQUIRED with `missing`; PERMISSION_DENIED NOT_ELIGIBLE with `why`."""
+    terms = state.snapshot.entry
     given = None if player.entry is None else player.entry[1]
-    fault = terms.refusal(given)
+    fault = None if terms is None else terms.refusal(given)
     if fault is not None:
         require_fresh(state, player)
         raise fault
@@ -168,8 +168,7 @@ def admit(state: GameState, player: PlayerState) -> Price:
     """
     snapshot = state.snapshot
     refuse_suspended(state, player)
-    if snapshot.entry is not None:
-        refuse_without_entry(state, player, snapshot.entry)
+    refuse_without_entry(state, player)
     if snapshot.max_plays_per_user and player.plays >= snapshot.max_plays_per_user:
         require_fresh(state, player)
         limit = snapshot.max_plays_per_user

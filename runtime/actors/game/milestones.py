@@ -18,6 +18,7 @@ from runtime.actors.game.eligibility import (
     player_of,
     refuse_guest,
     refuse_suspended,
+    refuse_without_entry,
     require_fresh,
     withheld,
 )
@@ -69,8 +70,9 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
     """Claims or buys a rung. Refusals change nothing.
 
     INVALID_ARGUMENT on `milestone_id`; NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED
-    LOGIN_REQUIRED, SUSPENDED; FAILED_PRECONDITION THRESHOLD_NOT_REACHED, OUT_OF_STOCK, NOT_RELEASED, CAP_USER and
-    CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED. StaleRead before refusing by cached data.
+    LOGIN_REQUIRED, SUSPENDED, NOT_ELIGIBLE; FAILED_PRECONDITION ENTRY_REQUIRED, THRESHOLD_NOT_REACHED, OUT_OF_STOCK,
+    NOT_RELEASED, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED. StaleRead before refusing by
+    cached data.
     """
     snapshot, milestone_id, now = state.snapshot, pending.request.milestone_id, int(state.now)
     if not milestone_id:
@@ -91,6 +93,7 @@ def redeem(state: GameState, pending: PendingRequest) -> Decision:
     if rung is None:
         raise unknown("milestone", milestone_id)
     refuse_suspended(state, before)
+    refuse_without_entry(state, before)
     balance = before.balances.get(rung.currency, 0)
     if balance < rung.threshold:
         require_fresh(state, before)

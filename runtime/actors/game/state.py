@@ -87,7 +87,7 @@ class GameSnapshot:
 
     revision_hash: of its terms (terms.py). shows_plan: whether a start shows the play's plan.
     played: whether the game is known to have plays; its wallet scope is then fixed.
-    entry: what a player's entry must have before a play; None: no entry is needed.
+    entry: what a player's entry must have before a play or redeem; None: no entry is needed.
     opens_at, closes_at: the game's own dates, within those of its campaign; 0: none.
     """
 

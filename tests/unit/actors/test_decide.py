@@ -10,6 +10,7 @@ from runtime.actors.game.awards import Effects, Winner, record
 from runtime.actors.game.decide import decide, play
 from runtime.actors.game.pending import Answer, Decision, PendingRequest
 from runtime.actors.game.state import GameState, PlayerState, Price, RungTerms
+from runtime.rules.entry import EntryTerms
 from tests.support.game_state import (
     COINS,
     GUEST,
@@ -28,6 +29,7 @@ from tests.support.game_state import (
 )
 
 BY_PLAY = Winner("ann", "camp", TODAY, "g", "play_1")
+AGED = EntryTerms.of([("age", ["age"])], None)
 MUG_AT_2 = RungTerms("cup", "Cup", "coin", 2, "mug")
 POINTS = mug(type="points", value=20.0, max_per_user=3, max_per_day=4)
 
@@ -289,12 +291,14 @@ def redeem(state: GameState) -> Decision | Answer:
 
 @pytest.mark.parametrize(("spends", "coins"), [(False, 3), (True, 1)])
 def test_redeem_gives_the_prize_and_takes_its_price_where_the_block_spends(spends: bool, coins: int) -> None:
-    state = with_rungs(ann(balances={"coin": 3}), mugs=1, rungs=(MUG_AT_2,), spends=spends)
+    entered = ann(balances={"coin": 3}, entry=(7, frozenset({"age"})))
+    state = with_rungs(entered, mugs=1, rungs=(MUG_AT_2,), spends=spends, entry=AGED)
     decided = redeem(state)
     assert isinstance(decided, Decision) and decided.reply.milestone.status is m.MilestoneStatus.GRANTED
     assert [(own.currency, own.balance) for own in decided.reply.balances] == [("coin", coins)]
     changes = recorded(state, decided.effects)
     [grant], [reward] = changes.grants, changes.rewards
+    assert [held.revision for held in changes.entries] == [7]
     assert grant.reward_id == reward.reward_id == decided.reply.reward.id and reward.milestone_id == "cup"
     assert [(entry.amount, entry.reward_id) for entry in changes.ledger] == [(-2, reward.reward_id)] * spends
     assert [event.data.reward_id for event in decided.events] == [reward.reward_id]
@@ -308,6 +312,8 @@ def test_redeem_gives_the_prize_and_takes_its_price_where_the_block_spends(spend
 def test_redeem_is_refused_by_what_was_just_read(coins: int, mugs: int, read_in: int, reason: str) -> None:
     state = with_rungs(ann(balances={"coin": coins}, read_in=read_in), mugs=mugs, rungs=(MUG_AT_2,))
     assert refusal_of(redeem, state) == reason
+    unentered = with_rungs(ann(balances={"coin": coins}), mugs=mugs, rungs=(MUG_AT_2,), entry=AGED)
+    assert refusal_of(redeem, unentered) == "ENTRY_REQUIRED"
 
 
 def play_with_three_wins() -> tuple[PendingRequest, Decision]:

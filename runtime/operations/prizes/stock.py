@@ -26,8 +26,9 @@ COUNT_MAX: Final = 2**31 - 1
 async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMoveReply:
     """Changes a prize's total by an amount, to a number or to unlimited, with a reason.
 
-    FAILED_PRECONDITION STOCK_BELOW_AWARDED (`awarded`), or FROZEN for less of a prize of a frozen campaign. With an
-    Idempotency-Key a retry returns the first move.
+    INVALID_ARGUMENT for less than the units of the prize's release. FAILED_PRECONDITION STOCK_BELOW_AWARDED
+    (`awarded`), or FROZEN for less of a prize of a frozen campaign. With an Idempotency-Key a retry returns the first
+    move.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -45,11 +46,13 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
         if version is None:
             raise unknown("tenant", tenant_id)
         prize = await reading.for_update(connection, _SQL["get"], request, "prize", request.id)
-        if request.unlimited and prize["release"] is not None:
-            raise invalid("unlimited", "cannot be set: the prize has a release, which frees units of a limited stock")
         row = await set_stock(
             connection, tenant_id, request.id, total=total, change=request.change, reason=request.reason
         )
+        units = 0 if prize["release"] is None else prize["release"]["terms"]["units"]
+        if row["total_after"] < units:  # 0: unlimited
+            set_by = "unlimited" if request.unlimited else "total" if request.total else "change"
+            raise invalid(set_by, f"must leave a total of at least {units}, the units of the prize's release")
         # The audit entry has its own actor.
         facts = {name: value for name, value in row.items() if name != "actor"}
         await audit.record(connection, tenant_id, "prize.move_stock", request.id, after=facts)

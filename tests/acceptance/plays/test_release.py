@@ -108,8 +108,8 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
     prize_id = await world.prize(total=2, release=sealed)
     first = (await world.start(await game(world, prize_id))).data["revision_hash"]
     path = f"/admin/prizes/{prize_id}"
-    body = {"unlimited": True, "reason": "x"}
-    assert fields_of(await world.stack.admin("POST", f"{path}/stock", body)) == ["unlimited"]
+    for body in ({"unlimited": True}, {"total": 1}, {"change": -1}):
+        assert fields_of(await world.stack.admin("POST", f"{path}/stock", {**body, "reason": "x"})) == [*body]
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
     await until(lambda: world.stack.admin("GET", f"/admin/revisions/{first}"), lambda it: len(it.data["openings"]) == 1)
 

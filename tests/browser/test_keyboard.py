@@ -1,5 +1,3 @@
-"""Every game and its panels by the keys alone: the focus is visible, and a screen reader hears what happens."""
-
 from typing import Final
 
 from tests.support.browsing import Visit

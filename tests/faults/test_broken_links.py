@@ -1,5 +1,3 @@
-"""The network between two processes slow, cut, held back, half open and refused, under load."""
-
 import asyncio
 import itertools
 import time

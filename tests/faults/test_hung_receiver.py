@@ -1,5 +1,3 @@
-"""A receiver that hangs, with thousands of tasks behind it: they cost the database what its attempts cost."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,5 +1,3 @@
-"""Leaderboards: made and read, over plays written at chosen times, and a model of the ranking."""
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""An operator, who runs `tombola` commands against a stack."""
-
 import asyncio
 import atexit
 import json

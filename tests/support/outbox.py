@@ -1,5 +1,3 @@
-"""The outbox' statements, asked for tasks that a test made, each with a reward of its own."""
-
 from datetime import timedelta
 from typing import Any, Final
 

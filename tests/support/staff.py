@@ -1,5 +1,3 @@
-"""Staff at the dashboard: a browser's tab on the admin edge, and what went wrong in it."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""Two promotions from their first terms to the official's check: sealed moments, and a raffle with a public number."""
-
 import json
 import time
 from pathlib import Path

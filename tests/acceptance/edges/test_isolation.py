@@ -1,5 +1,3 @@
-"""Two tenants side by side: neither can tell the other's things from things that do not exist."""
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -205,13 +203,6 @@ async def test_id_of_another_tenants_thing_is_never_stored(two: Two) -> None:
                 stored.append((operation.name, name, answer.envelope))
             refused += answer.http != 200
     assert stored == [] and refused >= 8
-
-
-async def test_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
-    for path in (f"/games/{two.anns['game']}/render", f"/public/campaigns/{two.anns['campaign']}"):
-        for _ in range(2):
-            assert (await two.ann.consumer("GET", path)).data
-            assert (await two.bob.consumer("GET", path)).http == 404
 
 
 async def test_furnished_tenant_has_every_kind_that_a_path_names(two: Two) -> None:

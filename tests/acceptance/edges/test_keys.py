@@ -1,5 +1,3 @@
-"""Idempotency keys: scoped to the caller and the route with its ids, and stored with the effect."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

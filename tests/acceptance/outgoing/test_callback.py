@@ -1,5 +1,3 @@
-"""The callback of workflows: signed over its raw body, with one effect, and failed where it does not come in time."""
-
 import asyncio
 import base64
 import hmac

@@ -1,5 +1,3 @@
-"""The receipt of a play: two verifiers check it without the service, and it reveals nothing that is withheld."""
-
 import copy
 import json
 import os

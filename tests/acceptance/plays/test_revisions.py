@@ -1,5 +1,3 @@
-"""GET /revisions/{id}: what starts promise, byte for byte as it was hashed, for as long as anybody may ask."""
-
 import asyncio
 import hashlib
 import json

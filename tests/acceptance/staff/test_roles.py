@@ -1,5 +1,3 @@
-"""Every route of the admin edge x every role, in both matrices; and what a stale edit is told."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final

@@ -1,5 +1,3 @@
-"""Dual control beside odds: prizes, rungs, quests, games and what one play gives wait too where they are live."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Each check of the log finds the row that breaks it, and none that is like it."""
-
 import base64
 from hashlib import sha256
 from typing import Final

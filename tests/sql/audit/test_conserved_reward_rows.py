@@ -1,18 +1,10 @@
-"""Each check of a player's rewards and merges finds the row that breaks it, and none that differs in one thing."""
-
 from typing import Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE, Case, hold_to
+from tests.support.bare_rows import MERGED, Case, hold_to
 
-SCENE: Final = (
-    BARE
-    + """
-+ players player_id merged_into: ann - | bob - | gus ann | gea ann | gil gus | gal nobody | gor ann;
-+ games game_id: g1 | g2;
-"""
-)
+SCENE: Final = MERGED
 
 REWARDS: Final[dict[str, Case]] = {
     "player_due_task": (

@@ -1,5 +1,3 @@
-"""Each check of plays, counters, prizes, boards and counts finds the row that breaks it, and none that is like it."""
-
 from collections import Counter
 from hashlib import sha256
 from typing import Final

@@ -1,5 +1,3 @@
-"""Tokens: what passes, and the classic ways in which one must not (faults.md, "Tokens")."""
-
 import base64
 import hashlib
 import hmac

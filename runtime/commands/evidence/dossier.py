@@ -160,6 +160,7 @@ class _Check:
         self.failed: list[str] = []
         self.failures = 0
         self.evidence: list[Path] = []
+        self.closings: dict[str, list[tuple[dict[str, Any], int]]] = {}  # Draw -> its close in the log, and the time.
         self.verifiers: list[tuple[bool, bool]] = []  # Whether it has its hash, and is the program of this version.
         self.mislogged: dict[str, list[str]] = {"play": [], "reward": [], "draw": [], "audit": []}
         self.log = LogOfFile(folder / "leaves", key, witness, trusted)
@@ -220,6 +221,8 @@ class _Check:
         micro = self._logged(entry, "audit", states.logged_audit(entry), awards.seconds(entry["created_at"]))
         states.read_audit(self.database, entry, awards.seconds(entry["created_at"]), micro)
         awards.read_audit(self.database, entry, micro or awards.seconds(entry["created_at"]) * 1_000_000)
+        if entry["action"] == "draw.close" and micro and "line" in entry:
+            self.closings.setdefault(entry["subject_id"], []).append((entry["after"], micro))
 
     def _read_checkpoint(self, note: str) -> None:
         self.log.note = note
@@ -347,10 +350,13 @@ class _Check:
     def _of_draws(self) -> Iterator[Finding]:
         for path in self.evidence:
             head = json.loads(path.open().readline())
-            wrong = [finding.text for finding in draws.verify(path) if finding.ok is False]
-            yield Finding(
-                f"draw {head['id']} follows from its evidence" + "".join(f"; not: {one}" for one in wrong), not wrong
-            )
+            draw, closings = f"draw {head['id']}", self.closings.get(head["id"], [])
+            findings = draws.verify(path, head["tickets_root"] if closings else "")
+            is_logged = all(draws.is_closing(head, *one) for one in closings)
+            findings.append(Finding("the log has this close, before the value could be known", is_logged))
+            wrong = [one.text for one in findings if one.ok is False]
+            yield Finding(f"{draw} follows from its evidence" + "".join(f"; not: {one}" for one in wrong), not wrong)
+            yield from (Finding(f"{draw}: {one.text}", None) for one in findings if one.ok is None)
         yield self._none("winners are those of the evidence", "winners", _UNDRAWN)
 
     def _none(self, text: str, table: str, query: str, *values: object) -> Finding:

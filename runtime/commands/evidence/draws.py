@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from runtime.commands.evidence.findings import Finding, read_object
+from runtime.commands.evidence.findings import Finding, read_object, same
 from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import (
     FORMAT,
@@ -49,16 +50,30 @@ def verify(path: Path, root: str = "") -> list[Finding]:
             Finding(f"the Merkle root of terms and tickets is {tree.root()}", tree.root() == head["tickets_root"]),
             Finding("this root was published", root == tree.root() if root else None),
         ]
-        if at := head["randomness"].get("at"):
-            findings.append(Finding("the tickets were frozen before the value could be known", head["closed_at"] < at))
+        at = head["randomness"].get("at", 0)
+        if head["randomness"]["kind"] != "INTERNAL":
+            text, is_early = "the tickets were frozen before the value could be known", head["closed_at"] < at
+            # Without a copy of the root, the time is only what the operator says.
+            findings.append(Finding(text, None if is_early and not root else is_early))
         if end is None:
             return [*findings, Finding("the winners are not drawn yet", None)]
+        findings.append(Finding("the winners were drawn when the value could be known", end["drawn_at"] >= at))
         findings.append(_value(head["randomness"], end["value"]))
         picks = _draw(file, places, head, end["value"], count)
         stated = [Pick(i + 1, one["ticket"], one["holder"]) for i, one in enumerate(end["result"])]
         findings.append(Finding(f"{len(picks):,} ranks follow from the tickets and the value", picks == stated))
         findings.append(Finding("the hash of the result matches", result_hash(picks) == end["result_hash"]))
         return findings
+
+
+def is_closing(head: Mapping[str, Any], after: Mapping[str, Any], at: int) -> bool:
+    """Whether an entry of the log is the close of this draw, from before its value could be known.
+
+    after: what the entry says. at: its time in microseconds.
+    """
+    known_at = head["randomness"].get("at")
+    same_tickets = all(same(after[name], head[name]) for name in ("tickets_root", "ticket_count", "holder_count"))
+    return same_tickets and (not known_at or at < known_at * 1_000_000)
 
 
 def _scan(file: BinaryIO, head: dict[str, Any]) -> tuple[list[_Place], MerkleTree, int, dict[str, Any] | None]:

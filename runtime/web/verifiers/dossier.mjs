@@ -129,6 +129,7 @@ const READERS = {
     }
     const micro = logged("audit entries", entry, seconds(entry.created_at), own);
     awards.audit(entry, micro);
+    if (line !== undefined && entry.entry !== undefined) draws.audit(entry, micro);
     stock.audit(entry);
   },
 };
@@ -220,7 +221,7 @@ async function main(words) {
     else if (names.length) findings.push([`${text}; not ${names.slice(0, 5).join(", ")}, ${names.length} in all`, null]);
     else if (!isOpen || text.startsWith("ranks")) findings.push([text, true]);
   }
-  findings.push(...draws.found);
+  findings.push(...draws.findings());
   for (const [text, ids] of wrong) findings.push([`${text}; not ${ids.slice(0, 5).join(", ")}, ${ids.length} in all`, false]);
   findings.push([`${counts.play ?? 0} plays and ${counts.reward ?? 0} rewards were read`, true], ...[...left()].map((text) => [text, null]));
   for (const [text, ok] of findings) console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${printable(text)}`);

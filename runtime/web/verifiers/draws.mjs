@@ -63,12 +63,10 @@ class Draw {
     this.tickets += tickets;
   }
 
-  end({ value, result, result_hash: stated }) {
-    const { head } = this;
-    this.expect(head.holder_count === this.holders.length && head.ticket_count === this.tickets, "the holders are as stated");
-    this.expect(head.tickets_root === this.tree.root().toString("hex"), "the Merkle root is that of terms and tickets");
-    const { at, kind, commitment } = head.randomness;
-    if (at) this.expect(head.closed_at < at, "the tickets were frozen before the value could be known");
+  end({ value, result, result_hash: stated, drawn_at: drawn }) {
+    const { at = 0, kind, commitment } = this.head.randomness;
+    this.value = value;
+    this.expect(drawn >= at, "the winners were drawn when the value could be known");
     this.expect(FORMS[kind].test(value), "the value has the form of its kind");
     if (kind === "INTERNAL") this.expect(sha256(value).toString("hex") === commitment, "the seed matches its published hash");
     const picks = this.draw(value);
@@ -76,6 +74,22 @@ class Draw {
     this.expect(isSame, "the ranks follow from the tickets and the value");
     const lines = picks.map(([ticket, holder], at) => `${at + 1} ${ticket} ${holder}\n`).join("");
     this.expect(sha256(lines).toString("hex") === stated, "the hash of the result matches");
+  }
+
+  /** [text, ok] of the checks. closings: [what the log's entry of the close says, its time]. */
+  *findings(closings) {
+    const { id, tickets_root: root, holder_count: holders, ticket_count: tickets, closed_at: closed } = this.head;
+    const { kind, at = 0, source } = this.head.randomness;
+    this.expect(holders === this.holders.length && tickets === this.tickets, "the holders are as stated");
+    this.expect(root === this.tree.root().toString("hex"), "the Merkle root is that of terms and tickets");
+    if (kind !== "INTERNAL") this.expect(closed < at, "the tickets were frozen before the value could be known");
+    const isClosing = ([one, micro]) => one.tickets_root === root && one.ticket_count === tickets && one.holder_count === holders && (!at || micro < at * 1e6);
+    this.expect(closings.every(isClosing), "the log has this close, before the value could be known");
+    yield [`draw ${id} follows from its evidence${this.wrong.map((one) => `; not: ${one}`).join("")}`, !this.wrong.length];
+    if (!closings.length) yield [`draw ${id}: this root was published`, null];
+    if (this.value === undefined) yield [`draw ${id}: the winners are not drawn yet`, null];
+    else if (kind === "DRAND") yield [`not checked here: the signature of the drand value of draw ${id}`, null];
+    else if (kind === "DECLARED") yield [`draw ${id}: the value, in digits without zeros, is '${this.value}': compare it with '${source}'`, null];
   }
 
   /** Word i picks one of the tickets that no earlier winner holds. */
@@ -114,22 +128,30 @@ class Draw {
 /** Reads the evidence lines of all draws. results: contest -> the holders of its ranks. */
 export class Draws {
   results = new Map();
-  found = [];
+  all = [];
+  closings = new Map(); // Draw -> the entries of its close.
 
   /** Returns the facts that the log has of a drawn draw, and its time; else null. */
   read(line) {
-    if (line.format) this.now = new Draw(line);
-    else if (line.holder !== undefined) this.now.holder(line);
+    if (line.format) this.all.push(new Draw(line));
+    else if (line.holder !== undefined) this.all.at(-1).holder(line);
     else {
-      const { head, wrong } = this.now;
-      this.now.end(line);
+      const { head } = this.all.at(-1);
+      this.all.at(-1).end(line);
       this.results.set(head.id, line.result.map((one) => one.holder));
-      this.found.push([`draw ${head.id} follows from its evidence${wrong.map((one) => `; not: ${one}`).join("")}`, !wrong.length]);
-      if (head.randomness.kind === "DRAND") this.found.push([`not checked here: the signature of the drand value of draw ${head.id}`, null]);
       const { id, campaign_id, tickets_root, ticket_count } = head;
       return { kind: "draw", id, campaign_id, tickets_root, ticket_count, value: line.value, result_hash: line.result_hash };
     }
     return null;
+  }
+
+  /** An audit entry that the log has the whole of. micro: its time. */
+  audit({ action, subject_id: id, after }, micro) {
+    if (action === "draw.close") this.closings.set(id, [...(this.closings.get(id) ?? []), [after, micro]]);
+  }
+
+  findings() {
+    return this.all.flatMap((draw) => [...draw.findings(this.closings.get(draw.head.id) ?? [])]);
   }
 
   /** The ranks whose winner is not that of the evidence. */

@@ -79,7 +79,7 @@ async def test_draw_awards_each_prize_and_its_file_proves_it(world: World, tmp_p
     path = tmp_path / "draw.jsonl"
     lines = await evidence(world, draw_id)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [finding.ok for finding in verify(path, confirmed["tickets_root"])] == [True] * 6
+    assert [finding.ok for finding in verify(path, confirmed["tickets_root"])] == [True] * 7
     assert False in [finding.ok for finding in verify(path, "00")], "not the published root"
     assert '"ann"' not in path.read_text()
     own = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=confirmed["winners"][0]["player_id"])).data

@@ -40,11 +40,11 @@ WHERE t.tenant_id = $1;
 UPDATE login_rates SET full_at = full_at - make_interval(secs => $3::float8) WHERE tenant_id = $1 AND rate_key = $2;
 
 -- name: create_counters
--- Creates the guess counters of contact $2, for requester $3 and for strangers (''), if missing. Also protects them from
--- the purge.
-INSERT INTO login_guesses (tenant_id, contact_hash, requester)
-SELECT tenant_id, $2, requester FROM tenants, unnest(ARRAY['', $3::text]) AS requester WHERE tenant_id = $1
-ON CONFLICT (tenant_id, contact_hash, requester) DO UPDATE SET updated_at = now();
+-- Creates the guess counters of contact $2 with fingerprint $4, for requester $3 and for strangers (''), if missing. Also
+-- protects them from the purge.
+INSERT INTO login_guesses (tenant_id, contact_hash, requester, fingerprint)
+SELECT tenant_id, $2, requester, $4 FROM tenants, unnest(ARRAY['', $3::text]) AS requester WHERE tenant_id = $1
+ON CONFLICT (tenant_id, contact_hash, requester) DO UPDATE SET updated_at = now(), fingerprint = excluded.fingerprint;
 
 -- name: lock_guesses
 -- Locks both counters until the transaction ends, strangers' first. No row: no such tenant.

@@ -1,5 +1,6 @@
 -- Erasure: personal data is deleted; plays, wins and payments stay under the id. See
--- runtime/operations/desk/erasure.py. $1 tenant, $2 players: the player and the guests merged into it.
+-- runtime/operations/desk/erasure.py. $1 tenant, $2 players unless stated otherwise: the player and the guests merged
+-- into it.
 
 -- name: with_guests
 -- Player $2 and the guests merged into it.
@@ -19,23 +20,17 @@ UPDATE players SET display_name = '' WHERE tenant_id = $1 AND player_id = ANY($2
 UPDATE players SET display_name = '', avatar_url = '', locale = '', attributes = '{}', erased_at = c.at, updated_at = c.at
 FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
--- name: guesses
--- Deletes guess counters of their contacts, as far as a challenge links the hash to the contact.
-DELETE FROM login_guesses WHERE tenant_id = $1 AND contact_hash IN (
-    SELECT l.contact_hash FROM login_challenges AS l
-    JOIN contacts AS c ON c.tenant_id = $1 AND c.type || ':' || c.value = l.contact AND c.player_id = ANY($2::text[])
-    WHERE l.tenant_id = $1
-)
+-- name: contacts
+-- Deletes their contacts, and returns them. A later login with one creates a new player.
+DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING type || ':' || value AS contact
 
 -- name: challenges
--- Deletes login codes sent to their contacts.
-DELETE FROM login_challenges WHERE tenant_id = $1 AND contact IN (
-    SELECT c.type || ':' || c.value FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = ANY($2::text[])
-)
+-- Deletes login codes sent to contacts $2.
+DELETE FROM login_challenges WHERE tenant_id = $1 AND contact = ANY($2::text[])
 
--- name: contacts
--- Deletes their contacts. A later login with one creates a new player.
-DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING contact_id
+-- name: guesses
+-- Deletes guess counters of contacts with fingerprints $2.
+DELETE FROM login_guesses WHERE tenant_id = $1 AND fingerprint = ANY($2::bytea[])
 
 -- name: lock_logins
 -- Locks their logins: ending a login writes a revocation, which comes later in the lock order.

@@ -691,7 +691,8 @@ CREATE TABLE login_challenges (
 CREATE INDEX login_challenges_expiry ON login_challenges (tenant_id, expires_at);
 
 -- Wrong codes for a contact since the last correct one, per requester. Requester '' counts all clients that never
--- proved to own the contact. proved_at: when this requester did.
+-- proved to own the contact. proved_at: when this requester did. contact_hash: with the edges' key, which Core lacks.
+-- fingerprint: the contact's hash with Core's key, by which an erasure finds the row.
 CREATE TABLE login_guesses (
     tenant_id    text COLLATE "C" NOT NULL,
     contact_hash ident       NOT NULL,
@@ -700,8 +701,10 @@ CREATE TABLE login_guesses (
     wait_until   timestamptz,
     proved_at    timestamptz,
     updated_at   timestamptz NOT NULL DEFAULT now(),
+    fingerprint  bytea       NOT NULL DEFAULT '',
     PRIMARY KEY (tenant_id, contact_hash, requester)
 );
+CREATE INDEX login_guesses_contact ON login_guesses (tenant_id, fingerprint);
 CREATE INDEX login_guesses_updated ON login_guesses (tenant_id, updated_at);
 -- For the purge: otherwise it would scan the rows that are kept for a year each time.
 CREATE INDEX login_guesses_unmarked ON login_guesses (tenant_id, updated_at) WHERE wrong = 0 AND proved_at IS NULL;

@@ -114,9 +114,10 @@ async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.C
 
 
 async def test_guess_rows_are_made_once(connection: asyncpg.Connection) -> None:
-    for _ in range(2):
-        await ask(connection, "challenges.create_counters", "h", "me")
-    assert await rows(connection, "login_guesses", "requester, wrong") == [("", 0), ("me", 0)]
+    for fingerprint in (b"old", b"new"):
+        await ask(connection, "challenges.create_counters", "h", "me", fingerprint)
+    columns = "requester, wrong, fingerprint"
+    assert await rows(connection, "login_guesses", columns) == [("", 0, b"new"), ("me", 0, b"new")]
 
 
 async def test_challenge_is_issued_once_and_ended_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:

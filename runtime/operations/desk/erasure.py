@@ -26,7 +26,7 @@ from runtime.errors import unknown
 from runtime.operations import audit
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find
-from runtime.operations.players import logins
+from runtime.operations.players import challenges, logins
 from runtime.operations.reporting import views
 from runtime.stores.database import Database, at
 from runtime.stores.rankings import COUNT_SECONDS
@@ -42,10 +42,7 @@ EVERY_SECONDS: Final = 3_600.0
 BATCH: Final = 500
 """Players that one statement checks."""
 
-_STEPS: Final = (
-    *("profiles", "guesses", "challenges", "contacts", "lock_logins", "login_quarters", "code_guesses"),
-    "referral_codes",
-)
+_OF_LOGINS: Final = ("lock_logins", "login_quarters", "code_guesses", "referral_codes")
 _OF_PLAYS: Final = ("grants", "completions", "quest_events", "redemptions", "entries", "entry_contacts", "entry_keys")
 _OF_REWARDS: Final = ("rewards", "answers", "tasks")
 """In the lock order of sql/locks.py."""
@@ -141,7 +138,12 @@ async def _erase_rest(
     # No guest can be merged into the player from here on: a merge locks the player, too.
     if await with_merged(connection, tenant_id, player_id) != player_ids:
         return False
-    for name in _STEPS:
+    await connection.execute(_SQL["profiles"], tenant_id, player_ids)
+    contacts = [row["contact"] for row in await connection.fetch(_SQL["contacts"], tenant_id, player_ids)]
+    await connection.execute(_SQL["challenges"], tenant_id, contacts)
+    prints = [each for contact in contacts for each in challenges.fingerprints(engine, tenant_id, contact)]
+    await connection.execute(_SQL["guesses"], tenant_id, prints)
+    for name in _OF_LOGINS:
         await connection.execute(_SQL[name], tenant_id, player_ids)
     ended = 0
     for one in player_ids:

@@ -34,6 +34,7 @@ from runtime.actors.tenant_sender import has_own
 from runtime.errors import Fault, Status, unknown
 from runtime.operations.checks import Checks
 from runtime.operations.row import Operation
+from runtime.outgoing.vault import vault_of
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("challenges")
@@ -114,7 +115,8 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
 
     async def work(connection: asyncpg.Connection) -> m.IssueChallengeReply:
         # A Fault rolls back what was charged, so a refusal costs nothing.
-        await connection.execute(_SQL["create_counters"], tenant_id, contact, requester)
+        counters = (contact, requester, fingerprints(engine, tenant_id, request.contact)[0])
+        await connection.execute(_SQL["create_counters"], tenant_id, *counters)
         guesses = await connection.fetch(_SQL["lock_guesses"], tenant_id, contact, requester)
         if not guesses:
             raise unknown("tenant", tenant_id)
@@ -203,6 +205,11 @@ async def consume(connection: asyncpg.Connection, tenant_id: str, challenge_id: 
         return False
     await connection.execute(_SQL["reset_counters"], tenant_id, row["contact_hash"], row["requester"])
     return True
+
+
+def fingerprints(engine: Engine, tenant_id: str, contact: str) -> list[bytes]:
+    """The fingerprints of a contact's guess counters: the one to store, and those by earlier keys."""
+    return vault_of(engine.keyring.code).fingerprints(contact, f"login/{tenant_id}")
 
 
 def unknown_challenge() -> Fault:

@@ -73,6 +73,7 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     assert EMAIL in str(await stack.database.fetch("SELECT contact FROM login_challenges"))
     for text in (PHONE, EMAIL, *SAID):
         assert text in before, f"{text} is nowhere: the test sees less than it thinks"
+    assert await world.count("login_guesses")
     counts = {table: await world.count(table) for table in ("plays", "rewards", "ledger_entries", "turn_entries")}
     path = f"/admin/players/{player}"
     wallet = (await stack.admin("GET", f"{path}/wallet")).data["items"]
@@ -82,6 +83,7 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     for text in (PHONE, EMAIL, "ophelia", *SAID):
         assert text.lower() not in after.lower(), text
     assert {table: await world.count(table) for table in counts} == counts
+    assert await world.count("login_guesses") == 0
     assert (await stack.admin("GET", f"{path}/wallet")).data["items"] == wallet
     await invariants.check(stack.database)
     entry = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"][0]

@@ -8,9 +8,8 @@ WITH made AS (
     INSERT INTO referral_codes (tenant_id, campaign_id, code, player_id)
     SELECT $1::text, c.campaign_id, $4, $3::text
     FROM campaigns AS c
-    JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = referral_quest(c.tenant_id, c.campaign_id)
     WHERE c.tenant_id = $1 AND c.campaign_id = $2 AND campaign_status(c.status, c.end_date) = 'active'
-      AND (q.end_date IS NULL OR q.end_date > now())
+      AND referral_quest($1, $2) IS NOT NULL
       AND NOT EXISTS (SELECT FROM referral_codes WHERE tenant_id = $1 AND player_id = $3 AND campaign_id = $2)
     ON CONFLICT DO NOTHING
     RETURNING code, player_id
@@ -69,15 +68,16 @@ ORDER BY accepted_at, player_id, campaign_id OFFSET $2::integer - 1 LIMIT 1
 
 -- name: due
 -- Open referrals of at most 30 days whose player has a verified contact and has played since, as the quest requires,
--- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The inviter must be
--- registered. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
+-- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The quest is the oldest active one with
+-- such a play between its dates; it may have ended since. The inviter must be registered. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
 -- [[type, value]]; the inviter's with those of the entry, which are not verified.
 WITH page AS MATERIALIZED (
     SELECT player_id, campaign_id, inviter_id, accepted_at FROM referrals
     WHERE tenant_id = $1 AND outcome = 'open' AND accepted_at > now() - interval '30 days'
       AND (accepted_at, player_id, campaign_id) > ($3, $4, $5) AND (accepted_at, player_id, campaign_id) <= ($6, $7, $8)
 )
-SELECT r.campaign_id, r.player_id, i.player_id AS inviter_id, q.quest_id, q.turns, c.merchant_id,
+SELECT DISTINCT ON (r.accepted_at, r.player_id, r.campaign_id)
+       r.campaign_id, r.player_id, i.player_id AS inviter_id, q.quest_id, q.turns, c.merchant_id,
        (q.condition ->> 'count')::bigint AS count, f.played_before,
        (SELECT count(*) FROM quest_completions AS d
         WHERE d.tenant_id = $1 AND d.quest_id = q.quest_id AND d.player_id = i.player_id) AS paid,
@@ -95,7 +95,8 @@ JOIN players AS k ON k.tenant_id = $1 AND k.player_id = r.inviter_id
 JOIN players AS i ON i.tenant_id = $1 AND i.player_id = coalesce(k.merged_into, k.player_id)
 JOIN players AS p ON p.tenant_id = $1 AND p.player_id = r.player_id
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id AND c.status = 'active'
-JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = referral_quest($1, r.campaign_id)
+JOIN quests AS q ON q.tenant_id = $1 AND q.campaign_id = r.campaign_id AND q.status = 'active'
+    AND q.condition ->> 'kind' = 'referrals'
 CROSS JOIN LATERAL (
     SELECT bool_or(s.played_at < r.accepted_at) AS played_before,
            bool_or(s.played_at >= greatest(r.accepted_at, q.start_date) AND s.played_at < coalesce(q.end_date, 'infinity')
@@ -106,7 +107,7 @@ CROSS JOIN LATERAL (
 ) AS f
 WHERE EXISTS (SELECT FROM contacts AS o WHERE o.tenant_id = $1 AND o.player_id = r.player_id AND o.verified)
   AND i.auth_method <> 'guest' AND i.status = 'active' AND p.auth_method <> 'guest' AND p.status = 'active' AND f.counts
-ORDER BY r.accepted_at, r.player_id, r.campaign_id LIMIT $2
+ORDER BY r.accepted_at, r.player_id, r.campaign_id, q.quest_id LIMIT $2
 
 -- name: decide
 -- Ends an open referral without a payment, for reason $4.

@@ -1405,11 +1405,12 @@ CREATE TABLE referral_contacts (
     PRIMARY KEY (tenant_id, campaign_id, contact_hash)
 );
 
--- The quest that pays for referrals in a campaign: the oldest active one.
+-- The quest for which a campaign takes referrals now: the oldest active one between its dates. NULL: none.
 CREATE FUNCTION referral_quest(tenant text, campaign text) RETURNS ident LANGUAGE sql STABLE RETURN (
     SELECT min(q.quest_id) FROM quests AS q
     WHERE q.tenant_id = tenant AND q.campaign_id = campaign AND q.status = 'active'
       AND q.condition ->> 'kind' = 'referrals'
+      AND coalesce(q.start_date, '-infinity') <= now() AND coalesce(q.end_date, 'infinity') > now()
 );
 
 -- Whether the game that a quest's condition names belongs to the campaign; true if it names none.

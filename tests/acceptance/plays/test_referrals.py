@@ -9,6 +9,8 @@ from tests.support.locks import blocked
 from tests.support.stack import Answer
 from tests.support.world import World
 
+END = "UPDATE quests SET end_date = now() WHERE quest_id = $1"
+
 
 async def open_referrals(world: World, count: int, turns: int = 2) -> tuple[str, str]:
     """(quest, public game)"""
@@ -78,10 +80,12 @@ async def test_referral_is_paid_once_a_mailbox_up_to_the_limit(world: World, mon
     assert (await pay(world))["contact"] == 4, "the person came back"
     await log_in(world.stack, waiting, "bob@example.com")
     await gather(*[come(world, game, code, f"friend{nth}@example.com") for nth in range(3)])
+    await world.database.execute(END, quest)
     await pay(world)
     assert (await pay(world))["limit"] == 2 and await turns(world, ann) == 6
     [shown] = (await world.stack.consumer("GET", "/players/me/quests", player=ann)).data["items"]
     assert (shown["have"], shown["need"], shown["completed"]) == (3, 3, True)
+    await world.database.execute("UPDATE quests SET end_date = NULL WHERE quest_id = $1", quest)
     by_hand = await world.stack.consumer("POST", f"/quests/{quest}/complete", {}, player=ann)
     assert by_hand.reason == "CONDITION_NOT_MET" and await turns(world, ann) == 6
 
@@ -89,6 +93,7 @@ async def test_referral_is_paid_once_a_mailbox_up_to_the_limit(world: World, mon
 async def test_referral_is_refused_to_players_who_are_not_new(world: World) -> None:
     assert (await accept(world, "k7q2m9xt4b", player="bob")).reason == "UNKNOWN_REFERRAL"
     path = f"/campaigns/{world.campaign_id}/referral-code"
+    await world.database.execute(END, (await open_referrals(world, count=9, turns=9))[0])
     assert (await world.stack.consumer("POST", path, {}, player="ann")).reason == "QUEST_CLOSED"
     _, game = await open_referrals(world, count=0)
     guest = await new_guest(world, game)

@@ -99,8 +99,8 @@ class Outbox:
         self._engine = engine
         self._database = engine.database
         self._lease_seconds = lease_seconds
-        self._ended: list[Ended] = []
-        self._recording: asyncio.Task[None] | None = None
+        self._ended: dict[str, list[Ended]] = {}
+        self._recording: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
 
     async def lease(self, tenant_id: str, task_ids: Sequence[str], rooms: Mapping[str, int]) -> list[Leased]:
@@ -146,35 +146,38 @@ class Outbox:
     # -- outcomes ----------------------------------------------------------------------------
 
     def ended(self, task: Leased, outcome: Outcome | PutBack, duration_ms: int = 0) -> None:
-        """Queues an outcome and its duration; concurrent ones are recorded together."""
-        self._ended.append(Ended(task, outcome, duration_ms))
-        if self._recording is None or self._recording.done():
-            self._recording = asyncio.create_task(self._record())
+        """Queues an outcome and its duration; concurrent ones of a tenant are recorded together."""
+        self._ended.setdefault(task.tenant_id, []).append(Ended(task, outcome, duration_ms))
+        if task.tenant_id not in self._recording:
+            recording = at(task.tenant_id, self._record(task.tenant_id))
+            self._recording[task.tenant_id] = asyncio.create_task(recording)
 
     async def flush(self) -> None:
-        """Returns when every outcome is recorded, or dropped because the database is down."""
+        """Returns when every outcome is recorded, or dropped because its database is down."""
         self._stop.set()
-        if self._recording is not None:
-            await self._recording
+        await asyncio.gather(*self._recording.values())
 
-    async def _record(self) -> None:
-        pauses = Backoff()
-        while self._ended:
-            await asyncio.sleep(GATHER_SECONDS)
-            tenant_id = self._ended[0].task.tenant_id
-            batch = [one for one in self._ended if one.task.tenant_id == tenant_id][:RECORD_MAX]
-            try:
-                await at(tenant_id, self._settle(tenant_id, batch))
-                pauses.reset()
-            except (Fault, asyncpg.PostgresError) as error:
-                log.warning("outcomes_wait", tasks=len(batch), error=str(error))
-                # Retry: recording late is correct while the lease lasts; afterwards the task is attempted again.
-                if self._stop.is_set():
-                    return
-                await pauses.wait(self._stop)
-                continue
-            written = {id(one.task) for one in batch}
-            self._ended = [one for one in self._ended if id(one.task) not in written]
+    async def _record(self, tenant_id: str) -> None:
+        """Records a tenant's outcomes. One recorder per tenant: a database that is down delays only its own tenants."""
+        ended, pauses = self._ended[tenant_id], Backoff()
+        try:
+            while ended:
+                await asyncio.sleep(GATHER_SECONDS)
+                batch = ended[:RECORD_MAX]
+                try:
+                    await self._settle(tenant_id, batch)
+                except (Fault, asyncpg.PostgresError) as error:
+                    log.warning("outcomes_wait", tenant_id=tenant_id, tasks=len(batch), error=str(error))
+                    # Retry: recording late is correct while the lease lasts; afterwards the task is attempted again.
+                    if self._stop.is_set():
+                        return
+                    await pauses.wait(self._stop)
+                else:
+                    pauses.reset()
+                    del ended[: len(batch)]
+        finally:
+            # No await since the loop's last look at `ended`: an outcome queued in between would never be recorded.
+            del self._ended[tenant_id], self._recording[tenant_id]
 
     async def _settle(self, tenant_id: str, batch: list[Ended]) -> None:
         """Writes a batch. An outcome that cannot be stored (from a plugin) fails only its own task."""

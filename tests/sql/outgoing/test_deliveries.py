@@ -1,13 +1,17 @@
 import asyncio
-from typing import Final
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import asyncpg
 import pytest
 
+from runtime.outgoing.providers import Delivered
+from runtime.streams import outbox as outboxes
 from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, TENANT, surround
 from tests.support.outbox import SCHEDULE, SQL, Outbox
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 STATES: Final = ("pending", "delivering", "awaiting", "retry", "delivered", "dead", "cancelled")
 
@@ -394,3 +398,21 @@ async def test_batch_names_each_task_that_was_given_up(outbox: Outbox) -> None:
     ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2, [""] * 2, [0] * 2)
     rows = await outbox.database.fetch(SQL["record"], "t", *ends)
     assert {row["task_id"]: row["failed_reward_id"] for row in rows} == {"a": "a", "b": None}
+
+
+async def test_outcomes_that_cannot_be_recorded_block_no_other_tenant(outbox: Outbox) -> None:
+    database = outbox.database
+    for name in ("fails", "free"):
+        await outbox.task(name, "delivering", owner="me", lease=60)
+    for table in ("rewards", "tasks"):
+        await database.execute(f"UPDATE {table} SET tenant_id = 'u' WHERE reward_id = 'free'")
+    await database.execute("ALTER TABLE tasks ADD CONSTRAINT c CHECK (task_id <> 'fails' OR status <> 'delivered')")
+    engine = SimpleNamespace(database=database, settings=SimpleNamespace(callback_seconds=60))
+    recorder = outboxes.Outbox(cast(Any, engine))
+    for tenant_id, name in (("t", "fails"), ("u", "free")):
+        recorder.ended(outboxes.Leased(tenant_id, "me", {"task_id": name, "channel": "webhook"}), Delivered())
+    statuses = partial(database.fetch, "SELECT status FROM tasks ORDER BY task_id")
+    await until(statuses, lambda rows: [row["status"] for row in rows] == ["delivering", "delivered"])
+    await database.execute("ALTER TABLE tasks DROP CONSTRAINT c")
+    await recorder.flush()
+    assert [row["status"] for row in await statuses()] == ["delivered"] * 2, "each is tried once more at the stop"

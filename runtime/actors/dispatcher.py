@@ -148,58 +148,65 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def dispatch_all(self, events: Iterable[Event]) -> None:
+    async def dispatch_all(self, events: Iterable[Event]) -> set[str]:
         """Delivers each event to all matching integrations; returns when all are delivered or skipped.
 
-        Returns only once the outcomes of events older than OLD_SECONDS are logged: nothing else would retry them.
-        UNAVAILABLE if they could not be written.
+        Returns the ids of events to dispatch again because their tenant's database is away. Either nothing was sent, or
+        the event is older than OLD_SECONDS and its outcome could not be logged: nothing else would retry it.
         """
         since, late = time.monotonic(), self._database.clock.now() - OLD_SECONDS
-        tasks, old = [], dict[str, list[Event]]()
+        by_tenant: dict[str, list[Event]] = {}
         for event in events:
-            if event.occurred_at < late:
-                old.setdefault(event.tenant_id, []).append(event)
+            by_tenant.setdefault(event.tenant_id, []).append(event)
+        # Read everything before the first delivery: after a failure the caller dispatches the events again.
+        reads = (self._undelivered(tenant_id, found, since, late) for tenant_id, found in by_tenant.items())
+        results = await asyncio.gather(*reads, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, StoreUnavailable):
+                raise result
+        lost, tasks, old, again = self.log.lost, list[asyncio.Task[bool]](), set[str](), set[str]()
+        for tenant_events, result in zip(by_tenant.values(), results, strict=True):
+            if isinstance(result, BaseException):
+                log.warning("events_wait", tenant_id=tenant_events[0].tenant_id, error=str(result))
+                again.update(event.id for event in tenant_events)
             else:
-                tasks += await self.dispatch(event, since=since)
-        lost = self.log.lost
-        for tenant_id, late_events in old.items():
-            tasks += await self._begin_missing(tenant_id, late_events, None)
+                tasks += [self._begin(row, event) for row, event in result]
+                old.update(event.id for event in tenant_events if event.occurred_at < late)
         if tasks:
             await asyncio.wait(tasks)
         if old:
             await self.log.wait_until_written()
-            if self.log.lost != lost:
-                raise StoreUnavailable("the outcome of late events could not be recorded", sent=True)
+        return again if self.log.lost == lost else again | old
 
     async def dispatch_missing(self, tenant_id: str, past_events: Sequence[PastEvent]) -> None:
         """Delivers events to each integration that was listening at the time and has no delivery of them."""
-        listened = {one.event.id: one.at for one in past_events}
-        if tasks := await self._begin_missing(tenant_id, [one.event for one in past_events], listened):
-            await asyncio.wait(tasks)
-
-    async def _begin_missing(
-        self, tenant_id: str, events: Iterable[Event], listened: dict[str, float] | None
-    ) -> list[asyncio.Task[bool]]:
-        """Tasks for the missing deliveries, including those already running."""
         rows = await self._integrations(tenant_id, time.monotonic())
         wanted = [
-            (row, event)
-            for event in events
+            (row, one.event)
+            for one in past_events
             for row in rows
-            if _matches(row, event)
-            and (_was_active(row, event) if listened is None else row["active_since"] <= listened[event.id])
+            if _matches(row, one.event) and row["active_since"] <= one.at
         ]
+        if tasks := [self._begin(row, event) for row, event in await self._missing(tenant_id, wanted)]:
+            await asyncio.wait(tasks)
+
+    async def _undelivered(
+        self, tenant_id: str, events: Sequence[Event], since: float, late: float
+    ) -> list[tuple[Any, Event]]:
+        """The deliveries to make of a tenant's events; of those that occurred before `late`, only ones not logged."""
+        rows = await self._integrations(tenant_id, since)
+        wanted = [(row, event) for event in events for row in rows if _matches(row, event) and _was_active(row, event)]
+        old = await self._missing(tenant_id, [one for one in wanted if one[1].occurred_at < late])
+        return [one for one in wanted if one[1].occurred_at >= late] + old
+
+    async def _missing(self, tenant_id: str, wanted: list[tuple[Any, Event]]) -> list[tuple[Any, Event]]:
+        """Those of the deliveries that have no log entry. Includes running ones, so that their log entry is awaited."""
         if not wanted:
             return []
         event_ids = list({event.id for _, event in wanted})
         delivered = await self._database.route(tenant_id).fetch(_SQL["delivered"], tenant_id, event_ids)
         known = {(row["integration_id"], row["event_id"]) for row in delivered}
-        # Wait for running deliveries too: until they are logged, nothing else records that they are due.
-        return [
-            self._under_way.get((tenant_id, row["integration_id"], event.id)) or self._begin(row, event)
-            for row, event in wanted
-            if (row["integration_id"], event.id) not in known
-        ]
+        return [(row, event) for row, event in wanted if (row["integration_id"], event.id) not in known]
 
     async def retry_due(self) -> None:
         """Starts the retries that are due, limited to each integration's capacity."""
@@ -231,8 +238,7 @@ class Dispatcher:
             )
             self.log.record(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
-        if (tenant_id, row["integration_id"], event.id) not in self._under_way:
-            self._begin(row, event, due["attempts"])
+        self._begin(row, event, due["attempts"])
 
     async def close(self) -> None:
         """Waits for running deliveries and writes the log."""
@@ -265,15 +271,17 @@ class Dispatcher:
         return isolation
 
     def _begin(self, row: Any, event: Event, attempts: int = 0) -> asyncio.Task[bool]:
+        """Starts a delivery, or returns the one in progress."""
         key = (event.tenant_id, row["integration_id"], event.id)
+        if (running := self._under_way.get(key)) is not None:
+            return running
         task = asyncio.create_task(self._deliver_isolated(row, event, attempts))
         self._tasks.add(task)
         self._under_way[key] = task
 
         def ended(task: asyncio.Task[bool]) -> None:
             self._tasks.discard(task)
-            if self._under_way.get(key) is task:
-                del self._under_way[key]
+            del self._under_way[key]
 
         task.add_done_callback(ended)
         return task

@@ -11,8 +11,9 @@ afterwards. The life of a message:
                       -> this process dies: another takes it over (XAUTOCLAIM) after the idle time
                       -> five deliveries failed, here or elsewhere: dead letter, XACK
 
-A handler that raises UNAVAILABLE (the database is down) makes its messages wait, without counting an attempt. After any
-other exception the messages are handled one by one, so that a poison message fails alone.
+A handler that raises UNAVAILABLE (the database is down) makes its messages wait, without counting an attempt; with
+Waiting only some of them. After any other exception the messages are handled one by one, so that a poison message fails
+alone.
 
 The loop has its own clients (servers.py): a blocking read would stall the shared pipeline of the request path. Each
 XREADGROUP reads one stream, so that it goes to that stream's node of a cluster.
@@ -75,6 +76,14 @@ class Message:
     id: str
     fields: dict[bytes, bytes]
     deliveries: int = 1
+
+
+class Waiting(Fault):
+    """Only messages `message_ids` of the batch wait for a store and are to be handled again."""
+
+    def __init__(self, message_ids: set[str]) -> None:
+        super().__init__(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the database of some messages is away")
+        self.message_ids = message_ids
 
 
 Handle = Callable[[list[Message]], Awaitable[set[str]]]
@@ -292,9 +301,9 @@ class _Shard:
             except Exception as error:
                 if not _away(error):
                     log.warning("handler_failed", group=self._consumer.group, messages=len(messages), exc_info=error)
-                    if len(messages) == 1:
-                        return {messages[0].id}
-                    return await self._try_each(messages)
+                    return {messages[0].id} if len(messages) == 1 else await self._try_each(messages)
+                if isinstance(error, Waiting):
+                    messages = [message for message in messages if message.id in error.message_ids]
                 log.warning("handler_waits", group=self._consumer.group, error=str(error))
                 await pauses.wait(self._stop)
                 if self._stop.is_set():

@@ -17,7 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.events import Event, ReceivedEvent
 from runtime.groups import INTEGRATIONS
 from runtime.streams import backfill
-from runtime.streams.consumer import Consumer, Message
+from runtime.streams.consumer import Consumer, Message, Waiting
 from runtime.streams.servers import Servers
 
 BATCHES: Final = 512
@@ -34,15 +34,16 @@ class Hub:
         self._decoder = msgspec.json.Decoder(ReceivedEvent)
 
     async def handle(self, messages: list[Message]) -> set[str]:
-        """Returns when every delivery was attempted or skipped. Returns the ids of malformed messages."""
+        """Returns the ids of malformed messages once every delivery was attempted or skipped. Raises Waiting."""
         garbage: set[str] = set()
-        events: list[Event] = []
+        events: dict[str, Event] = {}
         for message in messages:
             try:
-                events.append(self._decoder.decode(message.fields[b"e"]))
+                events[message.id] = self._decoder.decode(message.fields[b"e"])
             except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
                 garbage.add(message.id)
-        await self._dispatcher.dispatch_all(events)
+        if again := await self._dispatcher.dispatch_all(events.values()):
+            raise Waiting(garbage | {message_id for message_id, event in events.items() if event.id in again})
         return garbage
 
 

@@ -160,7 +160,10 @@ async def test_failed_message_is_retried_without_its_neighbours(client: Any, ser
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-async def test_messages_wait_for_the_database(client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("waits", [b"0123456789", b"3"])
+async def test_messages_wait_for_the_database(
+    client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch, waits: bytes
+) -> None:
     monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
     effects = Effects()
     away = asyncio.Event()
@@ -168,12 +171,15 @@ async def test_messages_wait_for_the_database(client: Any, servers: Servers, mon
 
     async def handle(messages: list[Message]) -> set[str]:
         nonlocal requests
-        if not away.is_set():
+        waiting = {message.id for message in messages if message.fields[b"n"] in waits and not away.is_set()}
+        await effects.handle([message for message in messages if message.id not in waiting])
+        if waiting:
             requests += 1
             if requests == 20:
                 away.set()
-            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
-        return await effects.handle(messages)
+            everything = Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
+            raise everything if len(waiting) == len(messages) else consumer.Waiting(waiting)
+        return set()
 
     sent = await append(client, range(10))
     # Two members: neither may take what the other holds for a dead member's.

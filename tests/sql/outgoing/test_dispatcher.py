@@ -169,12 +169,28 @@ async def test_late_event_goes_to_integrations_without_a_delivery_and_is_logged(
 async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None:
     await receivers.listens("one")
     await receivers.database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
-    with pytest.raises(StoreUnavailable):
-        await receivers.dispatcher.dispatch_all([receivers.event(ago=OLD_SECONDS + 1)])
+    assert await receivers.dispatcher.dispatch_all([receivers.event(ago=OLD_SECONDS + 1)]) == {"e1"}
     assert receivers.of("one") == ["e1"] and receivers.dispatcher.log.lost == 1
-    await receivers.dispatcher.dispatch_all([receivers.event("e2", ago=OLD_SECONDS + 1)])
+    assert await receivers.dispatcher.dispatch_all([receivers.event("e2", ago=OLD_SECONDS + 1)]) == set()
     await receivers.dispatch(receivers.event())
     assert receivers.dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
+
+
+async def test_event_of_a_tenant_that_cannot_be_read_blocks_no_other_and_waits(
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await receivers.listens("one")
+    route = receivers.database.route
+
+    def routed(tenant_id: str) -> Any:
+        if tenant_id == "moving":
+            raise StoreUnavailable("it is being moved", sent=False)
+        return route(tenant_id)
+
+    monkeypatch.setattr(receivers.database, "route", routed)
+    events = [receivers.event(), receivers.event("e2", tenant_id="moving"), receivers.event("e3")]
+    assert await receivers.dispatcher.dispatch_all(events) == {"e2"}
+    assert sorted(receivers.of("one")) == ["e1", "e3"]
 
 
 async def test_missing_event_goes_to_integrations_that_listened_then(receivers: Receivers) -> None:
@@ -198,18 +214,19 @@ async def test_missing_event_under_way_is_sent_once(receivers: Receivers, monkey
     go = receivers.hold(Delivered())
     tasks = await receivers.dispatcher.dispatch(receivers.event())
     await until(lambda: _came(receivers, 1))
-    looked, begin = asyncio.Event(), receivers.dispatcher._begin_missing
+    looked, missing_of = asyncio.Event(), receivers.dispatcher._missing
 
-    async def begins(*asked: Any) -> Any:
-        found = await begin(*asked)
+    async def looks(*asked: Any) -> Any:
+        found = await missing_of(*asked)
         looked.set()
         return found
 
-    monkeypatch.setattr(receivers.dispatcher, "_begin_missing", begins)
+    monkeypatch.setattr(receivers.dispatcher, "_missing", looks)
     of_now = [PastEvent(receivers.event(), time.time())]
     missing = asyncio.ensure_future(receivers.dispatcher.dispatch_missing(TENANT, of_now))
     due = {"event_id": "e1", "event_type": "prize_won", "attempts": 1, "event": dict(receivers.requests[0].body)}
     receivers.dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
+    assert await receivers.dispatcher.dispatch(receivers.event()) == tasks
     await looked.wait()
     await asyncio.sleep(0)
     assert not missing.done()

@@ -20,7 +20,7 @@ from cryptography.x509 import Certificate
 
 from runtime import web
 from runtime.commands.dossiers import FORMAT, VERIFIERS
-from runtime.commands.evidence import awards, draws, receipts, states
+from runtime.commands.evidence import awards, draws, ranks, receipts, states
 from runtime.commands.evidence.findings import Finding, read_object
 from runtime.commands.evidence.log_of_file import ENTRY, LogOfFile
 from runtime.commands.groups.log.witness import State
@@ -42,14 +42,12 @@ _TABLES: Final = """
         id PRIMARY KEY, player, play_id, milestone_id, prize_id, name, type, value, quantity, status, game, at,
         logged_at);
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
-    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score);
-    CREATE TABLE results (contest, rank, holder);
+    CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score, reason);
     CREATE TABLE prizes (id PRIMARY KEY, total, limits);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
     CREATE INDEX won_reward ON won (reward_id);
     CREATE INDEX winners_reward ON winners (reward_id);
     CREATE INDEX winners_contest ON winners (contest, rank);
-    CREATE INDEX results_contest ON results (contest, rank);
     CREATE INDEX rewards_prize ON rewards (prize_id);
     CREATE INDEX rewards_milestone ON rewards (milestone_id, player) WHERE milestone_id <> '';
     CREATE VIEW taken AS
@@ -78,14 +76,6 @@ _MISGIVEN: Final = """
 """
 """A merged guest keeps its surplus, which is revoked. If both had a rank, the guest keeps one, without its reward."""
 
-_UNDRAWN: Final = """
-    SELECT n.contest || ' rank ' || n.rank FROM winners AS n JOIN results AS e ON e.contest = n.contest
-    WHERE e.rank = n.rank AND e.holder <> n.holder
-    UNION ALL
-    SELECT n.contest || ' rank ' || n.rank FROM winners AS n
-    WHERE n.contest IN (SELECT contest FROM results)
-      AND NOT EXISTS (SELECT 1 FROM results AS e WHERE e.contest = n.contest AND e.rank = n.rank)
-"""
 _BROKEN_MOVES: Final = """
     SELECT prize_id FROM (
         SELECT *, lag(total_after) OVER (PARTITION BY prize_id ORDER BY seq) AS previous FROM moves
@@ -132,7 +122,7 @@ def verify(
     stamps it.
     """
     with TemporaryDirectory() as folder, closing(sqlite3.connect("")) as database:
-        database.executescript(_TABLES + awards.TABLES + states.TABLES)
+        database.executescript(_TABLES + awards.TABLES + states.TABLES + ranks.TABLES)
         try:
             return list(_Check(database, Path(folder), key, witness, trusted).findings(path))
         except BadNote as error:
@@ -192,7 +182,7 @@ class _Check:
         yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
         yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
-        for problem in awards.problems(self.database):
+        for problem in (*ranks.problems(self.database), *awards.problems(self.database)):
             yield self._finding(problem.text, problem.table, problem.names, is_open=problem.is_open)
         for text, table, query in states.CHECKS:
             yield self._none(text, table, query)
@@ -221,6 +211,7 @@ class _Check:
         micro = self._logged(entry, "audit", states.logged_audit(entry), awards.seconds(entry["created_at"]))
         states.read_audit(self.database, entry, awards.seconds(entry["created_at"]), micro)
         awards.read_audit(self.database, entry, micro or awards.seconds(entry["created_at"]) * 1_000_000)
+        ranks.read_audit(self.database, entry)
         if entry["action"] == "draw.close" and micro and "line" in entry:
             self.closings.setdefault(entry["subject_id"], []).append((entry["after"], micro))
 
@@ -294,8 +285,8 @@ class _Check:
         self.database.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", facts)
 
     def _read_winner(self, one: dict[str, Any]) -> None:
-        names = ("reward_id", "of", "rank", "prize_id", "holder", "player", "score")
-        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
+        names = ("reward_id", "of", "rank", "prize_id", "holder", "player", "score", "reason")
+        self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
         facts = (one["id"], one["stock"]["total"], " ".join(one["limits"]))
@@ -316,8 +307,7 @@ class _Check:
         if "result" not in line:
             return
         draw_id = self.draw["id"]
-        for rank, one in enumerate(line["result"], 1):
-            self.database.execute("INSERT INTO results VALUES (?, ?, ?)", (draw_id, rank, one["holder"]))
+        ranks.read_result(self.database, self.draw, line["result"])
         own = {name: self.draw[name] for name in ("id", "campaign_id", "tickets_root", "ticket_count")}
         own |= {"value": line["value"], "result_hash": line["result_hash"]}
         logged_at = self._logged(line, "draw", own, line["drawn_at"])
@@ -357,7 +347,6 @@ class _Check:
             wrong = [one.text for one in findings if one.ok is False]
             yield Finding(f"{draw} follows from its evidence" + "".join(f"; not: {one}" for one in wrong), not wrong)
             yield from (Finding(f"{draw}: {one.text}", None) for one in findings if one.ok is None)
-        yield self._none("winners are those of the evidence", "winners", _UNDRAWN)
 
     def _none(self, text: str, table: str, query: str, *values: object) -> Finding:
         """A finding about the rows of a table: the query finds no exception."""

@@ -129,7 +129,7 @@ const READERS = {
     }
     const micro = logged("audit entries", entry, seconds(entry.created_at), own);
     awards.audit(entry, micro);
-    if (line !== undefined && entry.entry !== undefined) draws.audit(entry, micro);
+    draws.audit(entry, line !== undefined && entry.entry !== undefined ? micro : 0);
     stock.audit(entry);
   },
 };
@@ -216,7 +216,7 @@ async function main(words) {
   for await (const one of ofLog(options.key, options.tsa && readFileSync(options.tsa, "utf8"))) findings.push(one);
   ofRewards();
   const all = { head, plays, rewards, winners, prizes: stock.prizes, stock };
-  for (const [text, names, isOpen] of [...awards.problems(all), ...stock.problems(all), ["winners are those of the evidence", draws.wrongWinners(winners)]]) {
+  for (const [text, names, isOpen] of [...awards.problems(all), ...stock.problems(all), ...draws.problems(winners, rewards)]) {
     if (!isOpen && names.length) fail(text, ...names);
     else if (names.length) findings.push([`${text}; not ${names.slice(0, 5).join(", ")}, ${names.length} in all`, null]);
     else if (!isOpen || text.startsWith("ranks")) findings.push([text, true]);

@@ -125,11 +125,12 @@ class Draw {
   }
 }
 
-/** Reads the evidence lines of all draws. results: contest -> the holders of its ranks. */
+/** Reads the evidence lines of all draws. results: contest -> its ranks, each with its holder and its prize, if any. */
 export class Draws {
   results = new Map();
   all = [];
   closings = new Map(); // Draw -> the entries of its close.
+  replacements = [];
 
   /** Returns the facts that the log has of a drawn draw, and its time; else null. */
   read(line) {
@@ -138,26 +139,62 @@ export class Draws {
     else {
       const { head } = this.all.at(-1);
       this.all.at(-1).end(line);
-      this.results.set(head.id, line.result.map((one) => one.holder));
+      this.results.set(head.id, line.result.map(({ holder }) => ({ holder, prize: "", isReplaced: false })));
+      let rank = 0;
+      for (const { prize_id, count } of head.prizes) for (const one of this.results.get(head.id).slice(rank, (rank += count))) one.prize = prize_id;
       const { id, campaign_id, tickets_root, ticket_count } = head;
       return { kind: "draw", id, campaign_id, tickets_root, ticket_count, value: line.value, result_hash: line.result_hash };
     }
     return null;
   }
 
-  /** An audit entry that the log has the whole of. micro: its time. */
-  audit({ action, subject_id: id, after }, micro) {
-    if (action === "draw.close") this.closings.set(id, [...(this.closings.get(id) ?? []), [after, micro]]);
+  /** An audit entry. micro: its time, if the log has the whole of it. */
+  audit({ id: audit, action, subject_id: id, after }, micro) {
+    if (action === "draw.replace") this.replacements.push({ ...after, audit, of: id });
+    if (action === "draw.close" && micro) this.closings.set(id, [...(this.closings.get(id) ?? []), [after, micro]]);
   }
 
   findings() {
     return this.all.flatMap((draw) => [...draw.findings(this.closings.get(draw.head.id) ?? [])]);
   }
 
-  /** The ranks whose winner is not that of the evidence. */
-  wrongWinners(winners) {
-    return winners
-      .filter(({ of, rank, holder }) => this.results.has(of) && this.results.get(of)[rank - 1] !== holder)
-      .map(({ of, rank }) => `${of} rank ${rank}`);
+  /** Moves each replaced rank's prize to its alternate. Returns the ranks for which an entry does not fit, and those passed over. */
+  replace() {
+    const [wrong, passedOver] = [[], []];
+    for (const { of, rank, alternate } of this.replacements.sort((a, b) => (a.audit < b.audit ? -1 : 1))) {
+      const ranks = this.results.get(of) ?? [];
+      const [from, to] = [ranks[rank - 1], ranks[alternate - 1]];
+      if (!ranks.length) continue;
+      if (!from?.prize || from.isReplaced || to?.prize !== "") wrong.push(`${of} rank ${rank}`);
+      else {
+        ranks.forEach((one, at) => at + 1 < alternate && !one.prize && passedOver.push(`${of} rank ${at + 1}`));
+        Object.assign(to, { prize: from.prize });
+        Object.assign(from, { isReplaced: true });
+      }
+    }
+    return [wrong, passedOver];
+  }
+
+  /** [text, names of wrong rows, whether they are open rather than wrong] */
+  *problems(winners, rewards) {
+    const [[wrong, passedOver], waiting, stated] = [this.replace(), [], new Map()];
+    for (const one of winners.filter(({ of }) => this.results.has(of))) {
+      const name = `${one.of} rank ${one.rank}`;
+      if (stated.has(name)) wrong.push(name);
+      stated.set(name, one);
+      if (one.prize_id && !["", "REPLACED"].includes(one.reason)) waiting.push(`${name} (${one.reason})`);
+    }
+    for (const [of, ranks] of this.results)
+      for (const [at, { holder, prize, isReplaced }] of ranks.entries()) {
+        const name = `${of} rank ${at + 1}`;
+        const { reason, reward_id: id, ...one } = stated.get(name) ?? {};
+        const status = rewards.get(id)?.status; // An awarded rank has no reason, and a replaced one no reward of use.
+        const isAwarded = isReplaced ? [undefined, "revoked", "expired"].includes(status) : reason !== "" || status;
+        if (one.holder !== holder || one.prize_id !== prize || (reason === "REPLACED") !== isReplaced || !isAwarded) wrong.push(name);
+        stated.delete(name);
+      }
+    yield ["winners are those of the evidence", [...wrong, ...stated.keys()]];
+    yield ["alternates were called in order: those passed over may be suspended, as the operator states", passedOver, true];
+    yield ["drawn ranks have their reward: the others have none, as the operator states", waiting, true];
   }
 }

@@ -47,10 +47,11 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
         *(world.stack.tenant_id, EMAIL),
     )
     body = {"campaign_id": world.campaign_id, "name": "Draw", "tickets": {"currency": "coin"}}
-    body |= {"prizes": [{"prize_id": cup, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    body |= {"prizes": [{"prize_id": cup, "count": 1}], "alternates": 1, "randomness": {"kind": "INTERNAL"}}
     draw_id = (await world.stack.admin("POST", "/admin/draws", body)).data["id"]
-    for step in ("close", "draw", "confirm"):
-        assert (await world.stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    for step in ("close", "draw", "replace", "confirm"):
+        absent = {"rank": 1, "reason": "absent"} if step == "replace" else {}
+        assert (await world.stack.admin("POST", f"/admin/draws/{draw_id}/{step}", absent)).code == "OK"
     board = {"campaign_id": world.campaign_id, "name": "Board", "metric": "plays", "mode": "sum"}
     board["prizes"] = [{"from_rank": 1, "to_rank": 1, "prize_id": cup}]
     board_id = (await world.stack.admin("POST", "/admin/leaderboards", board)).data["id"]
@@ -143,6 +144,12 @@ def declare(lines: list[dict[str, Any]], at: int) -> None:
     last(lines).update(value="4815")
 
 
+def pass_over(lines: list[dict[str, Any]]) -> None:
+    """An alternate between the replaced winner and the alternate who was called."""
+    last(lines)["result"].insert(1, last(lines)["result"][1])
+    audited(lines, "draw.replace")["after"].update(alternate=3)
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
@@ -163,7 +170,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "withheld reward": lambda lines: lines.remove({"reward": given(lines)}),
     "invented reward": lambda lines: lines.insert(-1, {"reward": {**given(lines), "id": "reward_other"}}),
     "another player": lambda lines: given(lines).update(player="00"),
-    "another winner's player": lambda lines: first(lines, "winner").update(player="00"),
+    "another winner's player": lambda lines: all_of(lines, "winner")[1].update(player="00"),
     "winner": lambda lines: first(lines, "winner").update(holder="00"),
     "draws are those of the log": lambda lines: last(lines).update(value="00" * 32),
     "draw not logged": lambda lines: [last(lines).pop("entry"), last(lines).update(drawn_at=1)],
@@ -189,6 +196,15 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "FAILED.*drawn when the value": lambda lines: declare(lines, 2**40),
     "FAILED.*log has this close": lambda lines: first(lines, "evidence").update(tickets_root="00"),
     "FAILED.*this close, before the value": lambda lines: first(lines, "evidence")["randomness"].update(at=1),
+    # The draw's ranks: the first was replaced by the second.
+    "FAILED winners are": lambda lines: lines.remove({"winner": first(lines, "winner")}),
+    "FAILED winners are those": lambda lines: lines.remove({"audit": audited(lines, "draw.replace")}),
+    "FAILED winners are those of": lambda lines: all_of(lines, "winner")[1].update(prize_id="prize_other"),
+    "FAILED winners are those of the": lambda lines: first(lines, "winner").update(reason="DRAWN"),
+    "FAILED winners are those of the e": lambda lines: lines.insert(-1, {"winner": all_of(lines, "winner")[1]}),
+    "FAILED winners are those of the ev": lambda lines: audited(lines, "draw.replace")["after"].update(rank=2),
+    "open .*have their reward.*(GONE)": lambda lines: all_of(lines, "winner")[1].update(reason="GONE"),
+    "open .*passed over": pass_over,
     "open .*root was published": lambda lines: lines.remove({"audit": audited(lines, "draw.close")}),
     "open .*compare it with 'Lotto'": lambda lines: declare(lines, 2**40),
 }

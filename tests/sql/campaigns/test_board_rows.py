@@ -150,9 +150,11 @@ async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Co
     reasons = await connection.fetch("SELECT board_id, rank FROM leaderboard_standings WHERE reason = 'CAP'")
     assert [tuple(row) for row in reasons] == [("done", 1)]
     assert [await first(connection, "disqualify", "sum", "ann", "x") for _ in range(2)] == [["ann"], []]
-    await ask(connection, "insert_standings", "t", "sum", ["ann", "bob"], ["", ""], [2, 1], [0, 0], ["mug", ""])
+    await connection.execute("UPDATE players SET status = 'suspended' WHERE player_id = 'ann'")
+    ranked = (["gus", "bob", "gil"], ["", "", ""], [3, 2, 1], [0, 0, 0], ["mug", "mug", ""])
+    await ask(connection, "insert_standings", "t", "sum", *ranked)
     stored = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
-    assert [row[0] for row in stored] == ["PENDING", ""]
+    assert [row[0] for row in stored] == ["SUSPENDED", "PENDING", ""]
 
 
 async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[tuple[Any, ...]]]:

@@ -16,6 +16,7 @@ TABLES: Final = """
     CREATE TABLE changed (id);
     CREATE TABLE ledger (id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at);
     CREATE TABLE credits (play_id, currency, amount);
+    CREATE TABLE denied (play_id, prize_id, quantity);
     CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
     CREATE TABLE boards (id PRIMARY KEY, game, metric, mode, starts, ends, closed);
     CREATE TABLE board_prizes (board, first, last, prize_id);
@@ -28,7 +29,16 @@ TABLES: Final = """
     CREATE INDEX ledger_reward ON ledger (reward_id);
     CREATE INDEX granted_reward ON granted (reward_id);
     CREATE INDEX scores_board ON scores (board, player);
+    CREATE VIEW free AS
+        WITH
+            least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
+            counted AS (SELECT prize_id, sum(quantity) AS units FROM taken GROUP BY prize_id)
+        SELECT z.id, coalesce(t.total, 1e300) - coalesce(k.units, 0) AS units
+        FROM prizes AS z JOIN least AS t ON t.prize_id = z.id LEFT JOIN counted AS k ON k.prize_id = z.id
+        WHERE z.limits = '' AND z.awarded <= coalesce(k.units, 0) AND z.id NOT IN (SELECT id FROM changed);
 """
+
+"""free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""
 
 _POINTS: Final = "points"
 
@@ -79,16 +89,14 @@ _REACHED: Final = """
     JOIN games AS o ON o.id = g.game AND o.scope <> ''
     JOIN ledger AS l ON l.scope = o.scope AND l.currency = g.currency AND l.balance_after >= g.threshold
     LEFT JOIN plays AS p ON g.is_auto AND p.id = l.reference AND p.game = g.game AND l.reason = 'play_reward'
-    LEFT JOIN prizes AS z ON z.id = g.prize_id
+    LEFT JOIN free AS f ON f.id = g.prize_id
     WHERE g.is_current AND NOT EXISTS (
-        SELECT 1 FROM rewards AS r WHERE r.milestone_id = g.id AND r.player = l.player AND r.game = g.game)
+        SELECT 1 FROM rewards AS r
+        WHERE r.milestone_id <> '' AND r.milestone_id = g.id AND r.player = l.player AND r.game = g.game)
     GROUP BY g.game, g.id, l.player
     HAVING CASE
         WHEN max(p.id) IS NULL THEN 'redeemed'
-        WHEN max(z.limits) = '' AND NOT EXISTS (SELECT 1 FROM changed AS c WHERE c.id IN (g.game, g.prize_id))
-             AND (max(z.total) = 0 OR (SELECT coalesce(sum(quantity), 0) FROM taken WHERE prize_id = g.prize_id) < min(
-                 max(z.total), (SELECT coalesce(min(total_before), 1e300) FROM moves WHERE prize_id = g.prize_id)))
-            THEN 'withheld'
+        WHEN max(f.units) >= 1 AND g.game NOT IN (SELECT id FROM changed) THEN 'withheld'
         ELSE 'unavailable' END = ?
 """
 """Milestones reached and not granted: units were free all the time; the prize may have been unavailable; the player has
@@ -97,6 +105,11 @@ _UNGIVEN: Final = {
     "unavailable": "their prizes may have been unavailable, as the operator states",
     "redeemed": "the others have not redeemed them",
 }
+_DENIED: Final = """
+    SELECT d.play_id FROM denied AS d LEFT JOIN free AS f ON f.id = d.prize_id
+    GROUP BY d.play_id HAVING coalesce(max(f.units >= d.quantity), 0) = ?
+"""
+"""Plays without a prize that they drew: 1: it was free all the time; 0: it may have been unavailable."""
 
 _SCORES: Final = """
     INSERT INTO scores
@@ -211,7 +224,7 @@ def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
 def read_outcome(
     database: sqlite3.Connection, play: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[int, int, int]:
-    """The credits and grants of a play. Returns its score, wins and points, as leaderboards count them."""
+    """A play's credits, denied prizes and grants. Returns its score, wins and points, as leaderboards count them."""
     points = 0
     for won in stored["rewards"]:
         amount = won["quantity"] if won["type"] == "item" else int(won["value"]) * won["quantity"]
@@ -219,6 +232,9 @@ def read_outcome(
         if won["type"] in ("item", _POINTS) and amount:
             database.execute("INSERT INTO credits VALUES (?, ?, ?)", (play["id"], currency, amount))
             points += amount if currency == _POINTS else 0
+    for step in stored["decided"]["path"]:
+        if step[0] == "available" and not step[3]:
+            database.execute("INSERT INTO denied VALUES (?, ?, ?)", (play["id"], step[1], step[2]))
     for one in stored["milestones_granted"]:
         facts = (play["id"], play["game_id"], one["id"], one["prize_id"], one["reward_id"])
         database.execute("INSERT INTO granted VALUES (?, ?, ?, ?, ?)", facts)
@@ -253,6 +269,11 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
         SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
     yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))
     yield Problem("plays credited what they won", "plays", names(_UNCREDITED))
+    text = "plays were denied no prize that was free all the time"
+    yield Problem(text, "plays", names(_DENIED, 1))
+    if found := names(_DENIED, 0):
+        text = "plays got the prizes that they drew: these may have been unavailable, as the operator states"
+        yield Problem(text, "plays", found, is_open=True)
     yield Problem("movements are of plays and rewards in the file", "ledger", names(_UNFOUNDED))
     yield Problem("milestones that plays granted have their reward", "granted", names(_UNGRANTED))
     text = "rewards of milestones follow from the balances, or from the plays that granted them"

@@ -43,7 +43,7 @@ _TABLES: Final = """
         logged_at);
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
     CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score, reason);
-    CREATE TABLE prizes (id PRIMARY KEY, total, limits);
+    CREATE TABLE prizes (id PRIMARY KEY, total, awarded, limits);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
     CREATE INDEX won_reward ON won (reward_id);
     CREATE INDEX winners_reward ON winners (reward_id);
@@ -53,6 +53,9 @@ _TABLES: Final = """
     CREATE VIEW taken AS
         SELECT prize_id, quantity FROM rewards
         UNION ALL SELECT prize_id, quantity FROM won WHERE reward_id = '' AND prize_id <> '';
+    CREATE VIEW totals AS
+        SELECT prize_id, total_before AS total, at AS until FROM moves
+        UNION ALL SELECT id, total, 1e300 FROM prizes;
 """
 
 _UNLOGGED: Final = "SELECT id FROM {} WHERE logged_at IS NULL AND at < ?"
@@ -89,11 +92,6 @@ _OVERDRAWN: Final = """
         SELECT prize_id, quantity, at FROM rewards WHERE status NOT IN ('revoked', 'expired')
         UNION ALL
         SELECT prize_id, quantity, at FROM won WHERE reward_id = '' AND prize_id <> ''
-    ),
-    totals AS (
-        SELECT prize_id, total_before AS total, at AS until FROM moves
-        UNION ALL
-        SELECT id, total, 1e300 FROM prizes
     )
     SELECT DISTINCT t.prize_id FROM totals AS t
     WHERE t.total > 0 AND t.total < (
@@ -289,8 +287,8 @@ class _Check:
         self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
-        facts = (one["id"], one["stock"]["total"], " ".join(one["limits"]))
-        self.database.execute("INSERT INTO prizes VALUES (?, ?, ?)", facts)
+        facts = (one["id"], one["stock"]["total"], one["stock"]["awarded"], " ".join(one["limits"]))
+        self.database.execute("INSERT INTO prizes VALUES (?, ?, ?, ?)", facts)
 
     def _read_stock_move(self, one: dict[str, Any]) -> None:
         names = ("prize_id", "total_before", "total_after", "remaining_before", "remaining_after", "created_at")

@@ -13,6 +13,7 @@ export class Awards {
   wallets = new Map();
   spent = new Map(); // Reward -> its movements.
   credits = new Map(); // Play and currency -> what it won, less what was credited.
+  denied = []; // Prizes that plays drew but did not get.
   granted = new Map(); // Reward -> the play that granted its milestone.
   boards = [];
   corrections = [];
@@ -50,6 +51,7 @@ export class Awards {
       if (this.games.get(game_id)) add(this.credits, `${id} ${currency}`, amount);
       if (currency === "points") points += amount;
     }
+    for (const [kind, prize, quantity, isFree] of stored.decided.path) if (kind === "available" && !isFree) this.denied.push({ id, prize, quantity });
     for (const one of stored.milestones_granted) this.granted.set(one.reward_id, { play_id: id, game_id, milestone_id: one.id, prize_id: one.prize_id });
     return { score: stored.decided.score, wins: stored.rewards.length, points };
   }
@@ -67,13 +69,18 @@ export class Awards {
     yield ["movements of balances continue each other", [...this.wallets.values()].flatMap(broken)];
     const isKnown = (credit) => plays.has(credit.split(" ")[0]);
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
+    const isFree = (id, quantity) => prizes.has(id) && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
+    const withheldFrom = new Set(this.denied.filter((one) => isFree(one.prize, one.quantity)).map((one) => one.id));
+    yield ["plays were denied no prize that was free all the time", [...withheldFrom]];
+    const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
+    yield ["plays got the prizes that they drew: these may have been unavailable, as the operator states", [...others], true];
     const unfounded = movements.filter((one) => one.scope_key === head.campaign.id && one.at < head.made_at && !founded(one, plays, rewards));
     yield ["movements are of plays and rewards in the file", unfounded.map((one) => one.id)];
     const ungranted = [...this.granted].filter(([id, one]) => Object.keys(one).some((name) => rewards.get(id)?.[name] !== one[name]));
     yield ["milestones that plays granted have their reward", ungranted.map(([, one]) => one.play_id)];
     const reached = [...rewards.values()].filter((one) => one.milestone_id && one.status !== "revoked" && !this.isReached(one));
     yield ["rewards of milestones follow from the balances, or from the plays that granted them", reached.map((one) => one.id)];
-    const { withheld, unavailable, redeemed } = this.ungiven(plays, rewards, prizes, stock);
+    const { withheld, unavailable, redeemed } = this.ungiven(plays, rewards, isFree);
     yield ["milestones that plays reached were granted if a unit was free", withheld];
     yield ["milestones were granted to all who reached them: their prizes may have been unavailable, as the operator states", unavailable, true];
     yield ["milestones were granted to all who reached them: the others have not redeemed them", redeemed, true];
@@ -98,7 +105,7 @@ export class Awards {
   }
 
   /** The rungs that were reached but not granted, by the reason. */
-  ungiven(plays, rewards, prizes, stock) {
+  ungiven(plays, rewards, isFree) {
     const found = { withheld: [], unavailable: [], redeemed: [] };
     const given = new Set([...rewards.values()].filter((one) => one.milestone_id).map((one) => JSON.stringify([one.game_id, one.milestone_id, one.player])));
     for (const rung of this.rungs.filter((one) => one.isCurrent && this.games.get(one.game)))
@@ -108,9 +115,8 @@ export class Awards {
         if (scope !== this.games.get(rung.game) || currency !== rung.currency || !reached.length) continue;
         if (given.has(JSON.stringify([rung.game, rung.id, player]))) continue;
         const isOfPlay = (one) => one.reason === "play_reward" && plays.get(one.reference_id)?.game === rung.game;
-        const prize = prizes.get(rung.prize_id);
-        const isFree = prize && !prize.limits.length && !this.changed.has(rung.game) && !this.changed.has(prize.id) && stock.wasFree(prize);
-        found[!rung.isAuto || !reached.some(isOfPlay) ? "redeemed" : isFree ? "withheld" : "unavailable"].push(`rung ${rung.id} of ${player}`);
+        const wasFree = !this.changed.has(rung.game) && isFree(rung.prize_id, 1);
+        found[!rung.isAuto || !reached.some(isOfPlay) ? "redeemed" : wasFree ? "withheld" : "unavailable"].push(`rung ${rung.id} of ${player}`);
       }
     return found;
   }

@@ -22,6 +22,7 @@ export class Stock {
   prizes = new Map();
   moves = new Map();
   taken = new Map(); // Prize -> its units, with their times.
+  units = new Map(); // Prize -> the sum of its units.
   states = new Map(); // Reward -> the last state that an audit entry says.
   audited = []; // Moves of the audit log.
   totals = new Map(); // Prize -> the last total of the audit log.
@@ -48,10 +49,12 @@ export class Stock {
     if (total !== undefined) this.totals.set(subject, total);
   }
 
-  /** Whether the prize had a free unit all the time. */
-  wasFree({ id, stock: { total } }) {
+  /** The units of a prize that were free all the time; none if a limit or another campaign can have denied them. */
+  free({ id, limits, stock: { total, awarded } }) {
+    if (!this.units.has(id)) this.units.set(id, (this.taken.get(id) ?? []).reduce((sum, one) => sum + one.quantity, 0));
+    const units = this.units.get(id);
     const totals = [total, ...(this.moves.get(id) ?? []).map((one) => one.total_before)];
-    return total === 0 || (this.taken.get(id) ?? []).reduce((sum, one) => sum + one.quantity, 0) < Math.min(...totals);
+    return limits.length || awarded > units ? 0 : Math.min(...totals.map((one) => one || Infinity)) - units;
   }
 
   /** [text, names of wrong rows] */

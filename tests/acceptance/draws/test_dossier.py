@@ -96,6 +96,13 @@ def withhold(lines: list[dict[str, Any]]) -> None:
     [play] = [one for one in all_of(lines, "play") if one["id"] == reward["play_id"]]
     play["outcome"] = re.sub(r'("milestones_granted":)\[.*\]', r"\1[]", play["outcome"])
     lines.remove({"reward": reward})
+    for prize in all_of(lines, "prize"):
+        prize["stock"].update(awarded=0)
+
+
+def deny(lines: list[dict[str, Any]]) -> None:
+    """A play that asked for a prize in vain."""
+    first(lines, "play").update(outcome=first(lines, "play")["outcome"].replace("1,true]", "1,false]"))
 
 
 def audited(lines: list[dict[str, Any]], action: str) -> Any:
@@ -191,6 +198,8 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "rewards have": lambda lines: given(lines).update(status="revoked"),
     "stock moves are": lambda lines: first(lines, "stock_move").update(total_after=5),
     "totals of": lambda lines: first(lines, "prize")["stock"].update(total=99),
+    "FAILED plays were denied": deny,
+    "open .*got the prizes": lambda lines: [deny(lines), first(lines, "stock_move").update(total_before=1)],
     "FAILED.*form of its kind": lambda lines: last(lines).update(value=last(lines)["value"].upper()),
     "FAILED.*frozen before the value": lambda lines: declare(lines, 1),
     "FAILED.*drawn when the value": lambda lines: declare(lines, 2**40),

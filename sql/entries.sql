@@ -5,8 +5,7 @@
 SELECT merged_into, status FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
 
 -- name: lock_campaign
--- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown, or a
--- draft.
+-- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown.
 SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
        (clock_timestamp() AT TIME ZONE timezone)::date AS today,
        EXISTS (
@@ -14,7 +13,7 @@ SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status IN ('active', 'paused')
              AND r.definition ->> 'access' = 'public'
        ) AS has_public_games
-FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft' FOR SHARE
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 FOR SHARE
 
 -- name: form
 -- A campaign's form ($2). No row: unknown, or a draft.

@@ -14,7 +14,7 @@ from runtime.errors import forbidden, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.entries import form
-from runtime.operations.entries.submit import SQL, Decided, columns, enter, withdraw, write_receipts
+from runtime.operations.entries.submit import SQL, enter, withdraw_consents_of
 from runtime.operations.idempotent_writes import once
 from runtime.rules.entry import missing_of
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
@@ -80,13 +80,7 @@ async def withdraw_consents(engine: Engine, request: m.WithdrawConsentsRequest) 
             raise unknown("entry", request.campaign_id)
         if not await connection.fetchval(SQL["may_write"], tenant_id, request.campaign_id, merchant_of(request)):
             raise forbidden("campaign", request.campaign_id)
-        names = ("fields", "age", "age_on", "country", "locale", "late")
-        after = Decided(given=set(before["given"]), **{name: before[name] for name in names})
-        for consent_id in dict.fromkeys(request.consents):
-            withdraw(after, consent_id)
-        if after.receipts:
-            revision = await connection.fetchval(SQL["update"], *key, *columns(after), before["counted"])
-            await write_receipts(connection, tenant_id, before["entry_id"], revision, after, trace.actor.get())
+        after = await withdraw_consents_of(connection, key, before, request.consents, trace.actor.get())
         facts = {
             "campaign_id": request.campaign_id,
             "consents": [one.consent_id for one in after.receipts],

@@ -10,7 +10,7 @@ entry's revision has changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, NamedTuple
@@ -58,10 +58,11 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
 
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
-    Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once. PERMISSION_DENIED
-    NOT_ELIGIBLE with `why`, and nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to
-    solve for a new entry, or CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them;
-    UNAVAILABLE CAPTCHA_UNAVAILABLE.
+    Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a request that only
+    withdraws consents works whatever the campaign's status and form are now. PERMISSION_DENIED NOT_ELIGIBLE with `why`,
+    and nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
+    CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE
+    CAPTCHA_UNAVAILABLE.
     """
     tenant_id, newcomer = tenant_of(request), not request.player_id
     player_id = _new_guest(engine, request) if newcomer else player_id_of(request)
@@ -157,14 +158,42 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         replayed.set(True)
         return m.SubmitEntryReply(**kept["reply"], guest_player_id=guest_id if kept["age"] < TOKEN_SECONDS else "")
     campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
-    if campaign is None:
+    before = await connection.fetchrow(SQL["lock"], *about.key) if campaign is not None else None
+    withdrawn = _withdrawn(request) if before is not None else []
+    if campaign is None or (campaign["status"] == "draft" and not withdrawn):
         raise unknown("campaign", about.campaign_id)
     if about.newcomer and not campaign["has_public_games"]:
         raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this campaign requires a player; set player_id")
+    if before is not None and withdrawn:
+        after = await withdraw_consents_of(connection, about.key, before, withdrawn, about.actor)
+        entry_id, missing = before["entry_id"], rules.missing_of(campaign["entry_needs"] or (), after.given)
+    else:
+        entry_id, missing = await _enter(connection, about, campaign, before, request)
+    if once.key is not None:
+        reply = {"entry_id": entry_id, "missing": missing}
+        await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
+    return m.SubmitEntryReply(entry_id=entry_id, missing=missing, guest_player_id=guest_id)
+
+
+def _withdrawn(request: m.SubmitEntryRequest) -> list[str]:
+    """The consents to withdraw, if the request does nothing else. A player may do this even if barred, and while the
+    campaign is a draft again or has no form any more.
+    """
+    consents = request.consents or {}
+    return [] if request.fields or any(value is not False for value in consents.values()) else [*consents]
+
+
+async def _enter(
+    connection: asyncpg.Connection,
+    about: _About,
+    campaign: asyncpg.Record,
+    before: asyncpg.Record | None,
+    request: m.SubmitEntryRequest,
+) -> tuple[str, list[str]]:
+    """Creates or updates the entry. Returns its id and what it lacks."""
     form = campaign["entry"]
     if form is None:
         raise invalid("fields", "the campaign has no entry form")
-    before = await connection.fetchrow(SQL["lock"], *about.key)
     if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
         raise _closed()
     decided = decide(form, before, request, campaign["today"])
@@ -175,10 +204,7 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
     decided.late = _is_late(campaign, before, complete=not missing)
     await _write(connection, about, form, before, decided, entry_id, source, complete=not missing)
-    if once.key is not None:
-        reply = {"entry_id": entry_id, "missing": missing}
-        await connection.execute(SQL["store_key"], *about.key, once.key, once.request_hash, reply)
-    return m.SubmitEntryReply(entry_id=entry_id, missing=missing, guest_player_id=guest_id)
+    return entry_id, missing
 
 
 def _is_late(campaign: asyncpg.Record, before: asyncpg.Record | None, *, complete: bool) -> bool:
@@ -242,8 +268,6 @@ class Decided:
     locale: str
     late: bool = False
     """Whether it has no ticket in draws."""
-    withdraws: bool = False
-    """Whether it only withdraws consents."""
     receipts: list[Receipt] = field(default_factory=list)
 
 
@@ -255,17 +279,14 @@ def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: 
     problems = read.problems + _consent_problems(form, request.consents or {})
     if problems:
         raise violations(problems)
-    # A barred player may still withdraw consents, and from anywhere. An empty submission withdraws nothing.
-    withdraws = before is not None and not request.fields and request.consents and not any(request.consents.values())
     values = {**(before["fields"] if before is not None else {}), **read.values}
     after = Decided(
         fields={key: value for key, value in values.items() if value is not None and value != {}},
         given={one for one in (before["given"] if before is not None else ()) if one.startswith("consent:")},
         age=before["age"] if before is not None else 0,
         age_on=before["age_on"] if before is not None else None,
-        country=(not withdraws and request.country) or (before["country"] if before is not None else ""),
+        country=request.country or (before["country"] if before is not None else ""),
         locale=request.locale or (before["locale"] if before is not None else ""),
-        withdraws=bool(withdraws),
     )
     if read.birth_date is not None:
         if (age := rules.age_at(read.birth_date, today)) < form["min_age"]:
@@ -273,7 +294,7 @@ def decide(form: rules.Form, before: Any, request: m.SubmitEntryRequest, today: 
         # Only the required age is recorded: the exact one would reveal the year of birth.
         after.age, after.age_on = min(age, form["min_age"]), today
     countries = rules.countries_of(form, after.fields, after.country)
-    if not withdraws and (barred := rules.barred_country(form["countries"], countries)) is not None:
+    if (barred := rules.barred_country(form["countries"], countries)) is not None:
         raise rules.not_eligible("COUNTRY", country=barred)
     _decide_consents(form, after, request)
     after.given |= set(rules.tokens_of_fields(form, after.fields)) | {f"country:{one}" for one in countries}
@@ -298,7 +319,7 @@ def _decide_consents(form: rules.Form, after: Decided, request: m.SubmitEntryReq
     seen, changed = request.consent_texts or {}, []
     for consent_id, value in (request.consents or {}).items():
         if not value:
-            withdraw(after, consent_id)
+            _withdraw(after, consent_id)
             continue
         shown = rules.in_language(texts[consent_id], request.locale or after.locale)
         hashed = rules.text_hash(shown.text)
@@ -315,7 +336,7 @@ def _decide_consents(form: rules.Form, after: Decided, request: m.SubmitEntryReq
         raise Fault(Status.FAILED_PRECONDITION, "CONSENT_CHANGED", message, consents=changed)
 
 
-def withdraw(after: Decided, consent_id: str) -> None:
+def _withdraw(after: Decided, consent_id: str) -> None:
     """Withdraws a consent; nothing changes if it was not given."""
     for token in _tokens_of(after, consent_id):
         after.given.discard(token)
@@ -354,15 +375,29 @@ async def _write(
                 raise rules.not_eligible("MAX_ENTRIES", max_entries=most)
         counted = True
     if before is None:
-        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *columns(decided), counted, source)
+        revision = await connection.fetchval(SQL["insert"], *about.key, entry_id, *_columns(decided), counted, source)
     else:
-        revision = await connection.fetchval(SQL["update"], *about.key, *columns(decided), counted)
-    await write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
-    if form["one_per_contact"] and not decided.withdraws:
+        revision = await connection.fetchval(SQL["update"], *about.key, *_columns(decided), counted)
+    await _write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
+    if form["one_per_contact"]:
         await _take_contacts(connection, about, form, decided, entry_id)
 
 
-def columns(decided: Decided) -> tuple[Any, ...]:
+async def withdraw_consents_of(
+    connection: asyncpg.Connection, key: tuple[str, str, str], before: Any, consent_ids: Sequence[str], actor: str
+) -> Decided:
+    """Withdraws consents of a locked entry and leaves the rest unchanged. key: tenant, player, campaign."""
+    names = ("fields", "age", "age_on", "country", "locale", "late")
+    after = Decided(given=set(before["given"]), **{name: before[name] for name in names})
+    for consent_id in dict.fromkeys(consent_ids):
+        _withdraw(after, consent_id)
+    if after.receipts:
+        revision = await connection.fetchval(SQL["update"], *key, *_columns(after), before["counted"])
+        await _write_receipts(connection, key[0], before["entry_id"], revision, after, actor)
+    return after
+
+
+def _columns(decided: Decided) -> tuple[Any, ...]:
     """The parameters of `insert` and `update` that a submission decides."""
     return (
         decided.fields,
@@ -375,7 +410,7 @@ def columns(decided: Decided) -> tuple[Any, ...]:
     )
 
 
-async def write_receipts(
+async def _write_receipts(
     connection: asyncpg.Connection, tenant_id: str, entry_id: str, revision: int, decided: Decided, actor: str
 ) -> None:
     """Records the decisions about consents, and the texts that they are about. actor: the staff member, if any."""

@@ -124,6 +124,21 @@ async def test_withdrawal_stops_plays_of_every_process_at_once(stack: Stack) -> 
     assert (await stack.admin("POST", "/admin/players/bob/consents/withdraw", body)).reason == "UNKNOWN_ENTRY"
 
 
+async def test_consent_can_be_withdrawn_without_the_form(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    await desk.submit(fields={"email": "ann@x.example"}, consents={"terms": True, "news": True})
+    path = f"/admin/campaigns/{desk.world.campaign_id}"
+    for change, consent_id in (({"status": "CAMPAIGN_STATUS_DRAFT"}, "news"), ({"entry": {}}, "terms")):
+        assert (await stack.admin("PUT", path, change)).code == "OK"
+        withdrawal = {consent_id: False}
+        for body in ({"consents": {}}, {"consents": withdrawal, "fields": {"email": "b@x.example"}}):
+            assert (await desk.submit(**body)).reason == "UNKNOWN_CAMPAIGN"
+        assert (await desk.submit("bob", consents=withdrawal)).reason == "UNKNOWN_CAMPAIGN"
+        assert (await desk.submit(consents=withdrawal)).code == "OK"
+    query = "SELECT given FROM entries WHERE tenant_id = $1"
+    assert await stack.database.fetchval(query, stack.tenant_id) == ["field:email:email"]
+
+
 async def test_staff_enter_a_player_by_the_rules_of_the_form(stack: Stack) -> None:
     desk = await desk_of(stack, {**FORM, "max_entries": 1})
     body = {"campaign_id": desk.world.campaign_id, "fields": {"email": "ann@x.example"}, "consents": {"terms": True}}

@@ -152,7 +152,8 @@ WHERE r.tenant_id = $1 AND r.fulfilled_at > r.won_at AND r.fulfilled_at BETWEEN 
 ORDER BY r.fulfilled_at, r.reward_id LIMIT $6
 
 -- name: reminders
--- Unclaimed rewards whose reminder is due: the campaign's hours before they expire, and after the win.
+-- Unclaimed rewards whose reminder is due: the campaign's hours before they expire, and after the win. One with a task
+-- waits for its delivery and does not expire.
 SELECT w.at, r.reward_id AS id, r.player_id, r.reward_id, r.campaign_id, c.merchant_id
 FROM campaigns AS c
 CROSS JOIN LATERAL (
@@ -163,6 +164,7 @@ JOIN rewards AS r ON r.tenant_id = $1 AND r.campaign_id = c.campaign_id AND r.st
     AND r.expires_at BETWEEN $2::timestamptz + t.before AND $3::timestamptz + t.before
 CROSS JOIN LATERAL (SELECT r.expires_at - t.before AS at) AS w
 WHERE c.tenant_id = $1 AND c.messages IS NOT NULL AND r.won_at <= w.at
+  AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
   AND (w.at, r.reward_id) > ($4::timestamptz, $5::text)
 ORDER BY w.at, r.reward_id LIMIT $6
 

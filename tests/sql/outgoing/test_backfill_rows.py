@@ -191,3 +191,11 @@ async def test_reseal_locks_codes_in_order(connection: asyncpg.Connection, pool:
         assert await held(onlooker, "codes", "code_id") == {"first"} and not sealing.done()
     await sealing
     assert await connection.fetchval("SELECT count(*) FROM codes WHERE key_id = 'new'") == 2
+
+
+async def test_reminder_omits_rewards_with_a_task(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        UPDATE campaigns SET messages = '{"templates": [{"kind": "reminder", "hours": 1}]}' WHERE campaign_id = 'camp';
+        UPDATE rewards SET won_at = to_timestamp(1), expires_at = to_timestamp(3620)""")
+    rows = await ask(connection, "backfill.reminders", "t", at(10), at(30), at(0), "", 20)
+    assert [row[1] for row in rows] == ["played"]

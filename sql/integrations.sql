@@ -146,6 +146,31 @@ SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND
       AND d.next_attempt_at <= now()
 )
 
+-- name: end_retries
+-- Ends retries that were due an hour ago and were not attempted, since the breaker is open, of events older than $4
+-- seconds. Checks at most the $3 longest waiting of each integration ($2).
+WITH overdue AS MATERIALIZED (
+    SELECT o.integration_id, o.delivery_id
+    FROM unnest($2::text[]) AS r (integration_id)
+    CROSS JOIN LATERAL (
+        SELECT o.integration_id, o.delivery_id, o.created_at FROM integration_deliveries AS o
+        WHERE o.tenant_id = $1 AND o.integration_id = r.integration_id AND o.status = 'retry'
+          AND o.next_attempt_at <= now() - interval '1 hour'
+        ORDER BY o.next_attempt_at LIMIT $3
+    ) AS o
+    WHERE o.created_at < now() - make_interval(secs => $4)
+),
+locked AS MATERIALIZED (
+    SELECT d.integration_id, d.delivery_id
+    FROM overdue AS o
+    JOIN integration_deliveries AS d USING (integration_id, delivery_id)
+    WHERE d.tenant_id = $1 AND d.status = 'retry' AND d.next_attempt_at <= now() - interval '1 hour'
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE integration_deliveries AS d SET status = 'dead', next_attempt_at = NULL
+FROM locked AS l
+WHERE d.tenant_id = $1 AND d.integration_id = l.integration_id AND d.delivery_id = l.delivery_id
+
 -- name: lease_retries
 -- Leases due retries for $4 seconds: of each integration ($2) at most $3, the longest waiting. MATERIALIZED: joined to the
 -- UPDATE directly, the subquery could run again for each row and skip the rows that it has just locked.

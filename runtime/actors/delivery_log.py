@@ -31,7 +31,7 @@ deduplicate events: those of the last ten minutes and all since the tenant's wat
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
 """The longest time an event is retried (about 28 hours). It also ends the retries of events that an open breaker skips,
-so the log of a dead receiver stays bounded.
+so the log of a dead receiver stays bounded. See `end_retries` for those that are never attempted.
 """
 
 ENTRIES_MAX: Final = 500

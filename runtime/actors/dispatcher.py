@@ -22,7 +22,7 @@ from prometheus_client import Counter
 import sql
 from runtime import trace
 from runtime.actors.address_limit import TOO_MANY_MESSAGES, AddressLimit
-from runtime.actors.delivery_log import DeliveryLog, LogEntry
+from runtime.actors.delivery_log import TRIED_SECONDS, DeliveryLog, LogEntry
 from runtime.actors.included import included
 from runtime.actors.mailing import EMAIL, Mailing
 from runtime.errors import Fault
@@ -70,11 +70,15 @@ Event times are whole seconds, by another clock. Exact times exist in rows, but 
 may receive events from this long before its registration.
 """
 
+ENDED_MAX: Final = 256
+"""Retries of an integration checked at once for their age: more than the events that arrive for it meanwhile."""
+
 RETRY_LEASE_SECONDS: Final = 60.0
 """Lease of a retry, longer than waiting for a slot plus an attempt; a crashed worker's retries resume after it."""
 
 BREAKER_OPEN: Final = "skipped: this integration failed too often recently"
 QUEUE_FULL: Final = "skipped: too many events are queued for this integration"
+UNSUBSCRIBED: Final = "the integration no longer subscribes to this event"
 TIMED_OUT: Final = "skipped: the event waited too long for this integration"
 
 DELIVERIES: Final = Counter(
@@ -209,13 +213,15 @@ class Dispatcher:
         return [(row, event) for row, event in wanted if (row["integration_id"], event.id) not in known]
 
     async def retry_due(self) -> None:
-        """Starts the retries that are due, limited to each integration's capacity."""
+        """Starts the retries that are due, limited to each integration's capacity. Ends those that are too old."""
         for tenant_id in await self._database.tenants(_SQL["tenants_with_retries"]):
             now = time.monotonic()
             rows = {row["integration_id"]: row for row in await self._integrations(tenant_id, now)}
             rooms = {name: self._isolation(tenant_id, name).room(now) for name in rows}
             rooms = {name: room for name, room in rooms.items() if room}
-            due = await self._database.route(tenant_id).fetch(
+            database = self._database.route(tenant_id)
+            await database.execute(_SQL["end_retries"], tenant_id, list(rows), ENDED_MAX, TRIED_SECONDS)
+            due = await database.fetch(
                 _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
             )
             for one in due:
@@ -238,7 +244,10 @@ class Dispatcher:
             )
             self.log.record(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
-        self._begin(row, event, due["attempts"])
+        if _matches(row, event):
+            self._begin(row, event, due["attempts"])
+        else:
+            self.log.record(row, event, "skipped", due["attempts"], Skipped(UNSUBSCRIBED))
 
     async def close(self) -> None:
         """Waits for running deliveries and writes the log."""

@@ -155,6 +155,21 @@ async def test_due_retries_are_leased_once_oldest_first(connection: asyncpg.Conn
         assert sorted(row[1] for row in taken) == ["e4", "e5"]
 
 
+async def test_retry_that_nobody_attempts_ends_when_its_event_is_too_old(connection: asyncpg.Connection) -> None:
+    async def end(most: int, seconds: float) -> set[str]:
+        await ask_of(connection, "integrations.end_retries", ["i1", "i3", "i4"], most, seconds)
+        return {key for key, row in (await logged(connection)).items() if row[1:3] == ("dead", 1) and row[-1] is None}
+
+    async with connection.transaction():
+        await retries(connection)
+        await connection.execute("""
+            UPDATE integration_deliveries SET created_at = now() - interval '2 hours', attempts = 1,
+                next_attempt_at = next_attempt_at - interval '1 hour' WHERE event_id <> 'e2'""")
+        assert await end(9, 7200) == set()
+        assert await end(1, 7199) == {"i1e3", "i3e4"}, "the longest waiting of each"
+        assert await end(9, 7199) == {"i1e1", "i1e3", "i3e4"}, "e5 was due less than an hour ago"
+
+
 async def test_tenants_with_retries_omit_paused_early_and_done_ones(connection: asyncpg.Connection) -> None:
     async with connection.transaction():  # In which now() is one moment.
         await retries(connection)

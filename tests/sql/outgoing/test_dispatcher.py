@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
@@ -225,7 +226,7 @@ async def test_missing_event_under_way_is_sent_once(receivers: Receivers, monkey
     of_now = [PastEvent(receivers.event(), time.time())]
     missing = asyncio.ensure_future(receivers.dispatcher.dispatch_missing(TENANT, of_now))
     due = {"event_id": "e1", "event_type": "prize_won", "attempts": 1, "event": dict(receivers.requests[0].body)}
-    receivers.dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
+    receivers.dispatcher._try_again(TENANT, await receivers.listener(), due)
     assert await receivers.dispatcher.dispatch(receivers.event()) == tasks
     await looked.wait()
     await asyncio.sleep(0)
@@ -315,6 +316,20 @@ async def test_event_that_cannot_be_read_is_dead_with_the_reason(receivers: Rece
     [entry] = await receivers.log()
     assert (entry["status"], entry["attempts"], entry["event"]) == ("dead", 1, {"id": 7})
     assert entry["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
+
+
+async def test_retry_no_longer_subscribed_to_is_skipped_and_one_that_is_too_old_dead(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    receivers.says["one"] = Failed("no")
+    await receivers.dispatch(receivers.event(), receivers.event("e2"))
+    await receivers.database.execute("UPDATE integrations SET campaign_id = 'other'")
+    await due(receivers)
+    long_due = "UPDATE integration_deliveries SET created_at = $1, next_attempt_at = $1 WHERE event_id = 'e2'"
+    await receivers.database.execute(long_due, datetime.now(UTC) - timedelta(days=2))
+    await receivers.dispatcher.retry_due()
+    await receivers.dispatcher.log.wait_until_written()
+    statuses = {entry["event_id"]: (entry["status"], entry["attempts"]) for entry in await receivers.log()}
+    assert statuses == {"e1": ("skipped", 1), "e2": ("dead", 1)} and len(receivers.got) == 2
 
 
 async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival: asyncpg.Connection) -> None:

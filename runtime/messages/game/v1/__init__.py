@@ -1025,7 +1025,7 @@ class IntegrationDeliveryStatus(betterproto2.Enum):
 
     SKIPPED = 5
     """
-    An e-mail that was not sent, for the reason in `error`.
+    Not sent, for the reason in `error`.
     """
 
     @classmethod

@@ -15,7 +15,7 @@ from runtime.commands.evidence.findings import Finding, read_object, same
 from runtime.commands.evidence.witnessed import compare
 from runtime.commands.groups.log.witness import State
 from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of
-from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
+from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_checkpoint
 from runtime.rules.log.stamps import BadStamp, Stamped, shown, verify_stamp
 from runtime.rules.log.tree import HASH_BYTES, MerkleTree, hash_leaf
 
@@ -100,7 +100,7 @@ class LogOfFile:
 
     def _is_signed(self, key: VerifierKey) -> bool:
         with suppress(BadNote):
-            verify_note(self.note, [key])
+            verify_checkpoint(self.note, [key])
             return True
         return False
 

@@ -30,7 +30,7 @@ from runtime.rules import (
     seed_hash,
 )
 from runtime.rules.log.entries import commit_sent
-from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_note
+from runtime.rules.log.notes import BadNote, VerifierKey, read_checkpoint, verify_checkpoint
 from runtime.rules.log.tree import hash_leaf, verify_inclusion
 from runtime.rules.payloads import UNTIMED_MS
 from runtime.rules.replay import RECEIPT_FORMAT
@@ -183,7 +183,7 @@ def _of_log(receipt: Mapping[str, Any], log: Mapping[str, Any], key: VerifierKey
         yield Finding("the checkpoint is signed: give the log's key to check it", None)
         return
     with suppress(BadNote):
-        verify_note(log["checkpoint"], [key])
+        verify_checkpoint(log["checkpoint"], [key])
         yield Finding("the checkpoint is signed by the key", True)
         return
     yield Finding("the checkpoint is signed by the key", False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -126,10 +126,13 @@ def verify_note(note: str, keys: Iterable[VerifierKey]) -> str:
     return text
 
 
-def verify_checkpoint(note: str, keys: Iterable[VerifierKey]) -> Checkpoint:
-    """The checkpoint of a note that at least one of the keys signed. BadNote: it is not, or has another form."""
+def verify_checkpoint(note: str, keys: Collection[VerifierKey]) -> Checkpoint:
+    """The checkpoint of the keys' log that at least one of them signed. BadNote: it is not, or has another form."""
     verify_note(note, keys)
-    return read_checkpoint(note)
+    checkpoint = read_checkpoint(note)
+    if checkpoint.origin not in {key.name for key in keys}:
+        raise BadNote("the checkpoint is of another log")
+    return checkpoint
 
 
 def _split(note: str) -> tuple[str, list[str]]:

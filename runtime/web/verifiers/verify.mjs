@@ -166,7 +166,7 @@ async function isIncluded({ entry, index, proof, checkpoint }) {
   return last === 0 && hex(node) === hex(unbase64(root));
 }
 
-/** Whether the key "<name>+<id>+<base64>" signed the note by Ed25519. */
+/** Whether the key "<name>+<id>+<base64>" signed the note of its log by Ed25519. */
 export async function isSigned(note, key) {
   const [, name, id, encoded] = /^(.+?)\+([0-9a-f]{8})\+(.+)$/.exec(key) ?? [];
   if (!name) throw new Error("not a verifier key");
@@ -174,7 +174,7 @@ export async function isSigned(note, key) {
   const lines = note.slice(end + 1).split("\n").filter((line) => line.startsWith(`\u2014 ${name} `));
   const signatures = lines.map((line) => unbase64(line.split(" ")[2])).filter((bytes) => hex(bytes.slice(0, 4)) === id);
   const imported = await crypto.subtle.importKey("raw", unbase64(encoded).slice(1), "Ed25519", false, ["verify"]);
-  return signatures.length === 1 && crypto.subtle.verify("Ed25519", imported, signatures[0].slice(4), utf8.encode(note.slice(0, end)));
+  return signatures.length === 1 && note.startsWith(`${name}\n`) && crypto.subtle.verify("Ed25519", imported, signatures[0].slice(4), utf8.encode(note.slice(0, end)));
 }
 
 /** Whether the log's entry has the facts of the receipt. */

@@ -12,7 +12,7 @@ import pytest
 
 from runtime.commands.evidence.receipts import read_receipt, verify
 from runtime.operations.log.appending import append
-from runtime.rules.log.notes import VerifierKey
+from runtime.rules.log.notes import SigningKey, VerifierKey, read_checkpoint, sign_checkpoint
 from tests.support.browsing import REQUIRED
 from tests.support.operator import Operator
 from tests.support.stack import Stack
@@ -122,12 +122,16 @@ async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_
 
     await until(is_logged)
     (key,) = (await world.stack.admin("GET", "/admin/log")).data["keys"]
+    signer = SigningKey(key.partition("+")[0], world.stack.engine.keyring.server[0].secret)
     for nth, path in enumerate(paths):
         receipt = await read(world, path)
         for kind, whole in (("logged", receipt), ("alone", {**receipt, "log": None})):
             pending = {**whole, "log": {"pending": True}}
             without = [("no_log", {**whole, "log": None}), ("late", {**pending, "played_at": 0})]
             without.append(("future", {**pending, "played_at": 4_102_444_800}))
+            other = read_checkpoint(receipt["log"]["checkpoint"])._replace(origin="other")
+            log = {**receipt["log"], "checkpoint": sign_checkpoint(other, [signer])}
+            without.append(("origin", {**receipt, "log": log}))
             for name, one in [("", whole), *changed(whole), *without * (kind == "logged")]:
                 title = f"{nth} {kind} {name}"
                 files[title] = tmp_path / f"{title}.json"

@@ -172,7 +172,9 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
         raise violations(found)
     if row["status"] != "open":
         raise illegal(request.id, row["status"], "its tickets are frozen")
-    await _check(engine, connection, request, draw)
+    await _check(engine, connection, request, draw, before)
+    if _prizes(draw) != row["prizes"]:
+        await _check_stock(connection, tenant_id, draw)
     kind = randomness.stored(engine, tenant_id, request.id, draw.randomness)
     await connection.fetchval(_SQL["update"], tenant_id, request.id, *_terms(draw), kind)
     after = _audited(await reading_row(connection, tenant_id, request.id))
@@ -219,12 +221,14 @@ def illegal(draw_id: str, status: str, why: str) -> Fault:
 # -- checks ----------------------------------------------------------------------------------
 
 
-async def _check(engine: Engine, connection: asyncpg.Connection, request: Scoped, draw: m.Draw) -> None:
-    """Checks the terms, and that the caller may use each prize and the leaderboard.
+async def _check(
+    engine: Engine, connection: asyncpg.Connection, request: Scoped, draw: m.Draw, before: m.Draw | None = None
+) -> None:
+    """Checks the terms, and that the caller may use each prize and the leaderboard. before: the draw until now.
 
     CAMPAIGN_ARCHIVED: the plays that determine the leaderboard's scores were deleted.
     """
-    if found := problems(draw, engine.clock.now()):
+    if found := problems(draw, engine.clock.now(), before):
         raise violations(found)
     checks, tickets = Checks(), provided(draw.tickets, "tickets")
     unusable = await catalog.unusable_prizes(connection, request, (prize.prize_id for prize in draw.prizes))
@@ -257,8 +261,11 @@ async def _check_stock(connection: asyncpg.Connection, tenant_id: str, draw: m.D
     checks.raise_found()
 
 
-def problems(draw: m.Draw, now: float) -> list[tuple[str, str]]:
-    """(field, description) of each problem of a draw's terms. References are not checked. now: 0 for any time."""
+def problems(draw: m.Draw, now: float, before: m.Draw | None = None) -> list[tuple[str, str]]:
+    """(field, description) of each problem of a draw's terms. References are not checked.
+
+    now: 0 for any time. before: the draw until now; an unchanged closes_at may have passed.
+    """
     checks, tickets = Checks(), draw.tickets or m.DrawTickets()
     checks.required("campaign_id", draw.campaign_id)
     checks.required("name", draw.name)
@@ -276,7 +283,7 @@ def problems(draw: m.Draw, now: float) -> list[tuple[str, str]]:
     ranks = sum(prize.count for prize in draw.prizes) + draw.alternates
     if ranks > RANKS_MAX:
         checks.problem("prizes", f"with the alternates, must be at most {RANKS_MAX} ranks")
-    if 0 < draw.closes_at <= now:
+    if 0 < draw.closes_at <= now and (before is None or draw.closes_at != before.closes_at):
         checks.problem("closes_at", "must be in the future, or 0: staff close the draw")
     checks.times(0, draw.closes_at)
     checks.found = [("closes_at" if field == "end_date" else field, text) for field, text in checks.found]
@@ -300,10 +307,14 @@ def _terms(draw: m.Draw) -> tuple[Any, ...]:
             "entries": tickets.entries,
             "imported": tickets.imported,
         },
-        [{"prize_id": prize.prize_id, "count": prize.count} for prize in draw.prizes],
+        _prizes(draw),
         draw.alternates,
         draw.closes_at,
     )
+
+
+def _prizes(draw: m.Draw) -> list[dict[str, Any]]:
+    return [{"prize_id": prize.prize_id, "count": prize.count} for prize in draw.prizes]
 
 
 def from_row(row: asyncpg.Record) -> m.Draw:

@@ -175,7 +175,10 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     await _check(engine, connection, request, draw, before)
     if _prizes(draw) != row["prizes"]:
         await _check_stock(connection, tenant_id, draw)
+    # Unchanged terms keep their seed: a rotated key would give another, and its commitment is published.
     kind = randomness.stored(engine, tenant_id, request.id, draw.randomness)
+    if all(kind[name] == row["randomness"][name] for name in ("kind", "source", "at")):
+        kind = row["randomness"]
     await connection.fetchval(_SQL["update"], tenant_id, request.id, *_terms(draw), kind)
     after = _audited(await reading_row(connection, tenant_id, request.id))
     await audit.record(connection, tenant_id, "draw.update", request.id, before=_audited(row), after=after)

@@ -51,8 +51,19 @@ export function Make({ title, schema, value, word, save, zone, close }) {
 }
 
 /**
- * Sends the changed fields. Reports concurrent changes first, since the item has
- * no revision for an optimistic lock.
+ * Throws if an item, which has no revision for an optimistic lock, has changed since it was read: saving again overwrites.
+ * @param {{current: any}} begun the item's fields as read @param {any} now
+ */
+export function refuseStale(begun, now) {
+  const theirs = differing(begun.current, now);
+  begun.current = now;
+  if (theirs.length) {
+    throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
+  }
+}
+
+/**
+ * Sends the changed fields, unless others changed the item.
  * @param {{title: string, path: string, one: any, schema: any, fields: (one: any) => Record<string, any>, sent?: (value: any) => any, zone: string, close: () => void, saved: (one: any) => void}} props
  */
 export function Edit({ title, path, one, schema, fields, sent = (value) => value, zone, close, saved }) {
@@ -60,12 +71,7 @@ export function Edit({ title, path, one, schema, fields, sent = (value) => value
   const filled = useRef(begun.current);
   const about = { path: { id: one.id } };
   const save = async (/** @type {any} */ value) => {
-    const now = fields(await api.get(path, about));
-    const theirs = differing(begun.current, now);
-    begun.current = now;
-    if (theirs.length) {
-      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
-    }
+    refuseStale(begun, fields(await api.get(path, about)));
     const own = differing(filled.current, value).map((key) => [key, value[key]]);
     saved(await api.put(path, { ...about, body: sent(Object.fromEntries(own)) }));
     tell(say("saved"));

@@ -145,7 +145,11 @@ function TicketList({ id, close }) {
     tell(say("draw.imported", { tickets: number(Number(size?.ticket_count ?? 0)), holders: number(size?.holder_count ?? 0) }));
     close();
   };
-  const read = async (/** @type {any} */ event) => setText(await event.target.files[0]?.text() ?? "");
+  const read = async (/** @type {any} */ { target }) => {
+    const [file] = target.files;
+    if (file) setText(await file.text());
+    target.value = ""; // The same file, corrected, is another choice.
+  };
   return html`<${Dialog} title=${say("draw.import")} close=${close}>
     <p>${say("draw.import_text")}</p>
     <label>${say("draw.list_file")}<input type="file" accept=".csv,.txt,text/csv,text/plain" onChange=${read} /></label>
@@ -156,15 +160,18 @@ function TicketList({ id, close }) {
 /** The lines of a list. Throws at the first wrong one. @param {string} list */
 function holdersOf(list) {
   const lines = list.replace(/^\ufeff/, "").split("\n").map((one) => one.trim());
+  const seen = new Set();
   return lines.flatMap((one, index) => {
     if (!one || (index === 0 && one === "player_id,tickets")) {
       return [];
     }
     const [, player, tickets] = /^"?([^",;\t]+)"?\s*[,;\t]\s*"?(\d+)"?$/.exec(one) ?? [];
-    if (!player) {
+    const player_id = player?.trim();
+    if (!player_id || seen.has(player_id)) {
       throw new Error(say("draw.list_wrong", { line: index + 1 }));
     }
-    return [{ player_id: player.trim(), tickets: Number(tickets) }];
+    seen.add(player_id);
+    return [{ player_id, tickets: Number(tickets) }];
   });
 }
 

@@ -1,6 +1,6 @@
 // The list of prize draws, and the form for a new one.
 import { api } from "../api.js";
-import { html, useMemo, useState } from "../lib.js";
+import { html, useMemo, useRef, useState } from "../lib.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { Head } from "../parts/layout.js";
@@ -11,7 +11,7 @@ import { address, go } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { number, say, state } from "../words.js";
-import { choosing, useCampaigns, widget as chosen } from "./choosing.js";
+import { choosing, refuseStale, useCampaigns, widget as chosen } from "./choosing.js";
 
 const STATUSES = ["open", "closed", "drawn", "confirmed", "cancelled"];
 const SOURCES = ["entries", "currency", "ranking", "imported"];
@@ -61,8 +61,8 @@ const fields = ({ name, campaign_id, tickets, prizes, alternates, closes_at, ran
 });
 
 /** The request body. @param {any} value the form's value */
-const sent = ({ tickets: { of, currency, scope_key, ranking }, randomness: { kind, source, at }, ...rest }) => ({
-  ...rest,
+const sent = ({ tickets: { of, currency, scope_key, ranking }, randomness: { kind, source, at }, alternates = 0, ...rest }) => ({
+  ...rest, alternates,
   tickets: of === "currency" ? { currency, ...(scope_key ? { scope_key } : {}) } : of === "ranking" ? { ranking } : { [of]: true },
   randomness: { kind, ...(kind === "DECLARED" ? { source } : {}), ...(kind === "INTERNAL" ? {} : { at }) },
 });
@@ -81,10 +81,12 @@ export const drawAddress = (id) => address(`/draws/${encodeURIComponent(id)}`);
  */
 export function DrawForm({ draw, zone, close, done }) {
   const given = useMemo(() => (draw ? fields(draw) : NEW), []);
+  const begun = useRef(given);
   const [typed, setTyped] = useState(/** @type {any} */ (given));
   const save = async (/** @type {any} */ value) => {
-    const body = sent(value);
-    done(await (draw ? api.put("/admin/draws/{id}", { path: { id: draw.id }, body }) : api.post("/admin/draws", { body })));
+    const [body, path] = [sent(value), { id: draw?.id }];
+    if (draw) refuseStale(begun, fields(await api.get("/admin/draws/{id}", { path })));
+    done(await (draw ? api.put("/admin/draws/{id}", { path, body }) : api.post("/admin/draws", { body })));
     tell(draw ? say("saved") : say("draws.made", { name: value.name }));
   };
   return html`<${Dialog} title=${say(draw ? "draws.edit" : "draws.new")} close=${close}>

@@ -65,7 +65,7 @@ export default function Packs() {
     { title: say("packs.gives"), show: (/** @type {any} */ one) => giftText(one.gives) },
     count("free", say("packs.free")), count("used", say("packs.used")),
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
-    { title: say("packs.until"), narrow: true, show: (/** @type {any} */ one) => (one.until ? html`<${When} at=${one.until} />` : say("none")) },
+    { title: say("packs.until"), narrow: true, show: (/** @type {any} */ one) => (one.until ? html`<${When} at=${one.until} zone=${campaigns.zone(one.campaign_id)} />` : say("none")) },
   ];
   const filters = [
     { name: "q", label: say("game.name") },

@@ -10,7 +10,7 @@ import { dayBegins, whenNamed } from "../times.js";
 import { useTitle } from "../title.js";
 import { has, label, say } from "../words.js";
 
-const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval", "export"];
+const KINDS = ["campaign", "game", "prize", "reward", "player", "quest", "leaderboard", "draw", "pack", "asset", "message", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval", "export"];
 
 const kindOf = (/** @type {string} */ kind) => (has(`audit.kind_${kind}`) ? say(`audit.kind_${kind}`) : label(kind));
 

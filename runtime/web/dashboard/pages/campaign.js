@@ -105,13 +105,13 @@ export default function Campaign({ id }) {
   const moves = can("UpdateCampaign") ? MOVES[campaign.status] ?? [] : [];
   return html`<${Head} title=${campaign.name} status=${campaign.status} back=${{ href: address("/campaigns"), text: say("campaigns.title") }}>
       ${can("ListPrizeSummary") && html`<a role="button" class="secondary outline" href=${address("/prizes", { campaign_id: id })}>${say("campaign.prizes")}</a>`}
-      ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<button type="button" class="secondary outline" onClick=${() => setShown("edit")}>${say("campaign.edit")}</button>`}
-      ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<a role="button" class="secondary outline" href=${address(`/campaigns/${encodeURIComponent(id)}/page`)}>${say("campaign.page")}</a>`}
+      ${can("UpdateCampaign") && html`<button type="button" class="secondary outline" onClick=${() => setShown("edit")}>${say("campaign.edit")}</button>`}
+      ${can("UpdateCampaign") && html`<a role="button" class="secondary outline" href=${address(`/campaigns/${encodeURIComponent(id)}/page`)}>${say("campaign.page")}</a>`}
       ${can("DuplicateCampaign") && html`<button type="button" class="secondary outline" onClick=${() => setShown("duplicate")}>${say("campaign.duplicate")}</button>`}
       ${moves.map((verb) => html`<${Act} class=${verb === "activate" ? "" : verb === "end" ? "danger outline" : "secondary outline"} act=${() => move(verb)}>${say(`campaign.${verb}`)}<//>`)}
     <//>
     <p class="under">${period(campaign.start_date, campaign.end_date, zone)}</p>
-    ${can("GetCampaignAnalytics") && html`<${Numbers} id=${id} />`}
+    ${can("GetCampaignAnalytics") && html`<${Numbers} id=${id} zone=${zone} />`}
     ${campaign.budget && html`<${Budget} budget=${campaign.budget} />`}
     ${["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_PAUSED"].includes(campaign.status) && games.data && can("GetLaunchCheck")
       && html`<${Launch} campaign=${campaign} games=${games.data} />`}
@@ -154,18 +154,19 @@ async function everyGame(id, signal) {
   return found;
 }
 
-/** @param {{id: string}} props */
-function Numbers({ id }) {
+/** @param {{id: string, zone: string}} props */
+function Numbers({ id, zone }) {
   // A separate request, because it is slow to count.
   const figures = useData((signal) => (can("GetCampaignFigures") ? api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }) : Promise.resolve(null)), [id]);
   const { data, error, again } = useData((signal) => api.get("/admin/campaigns/{id}/analytics", { path: { id }, signal }), [id]);
   if (error || !data) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
   }
-  const today = data.by_day.at(-1);
+  const day = new Date().toLocaleDateString("sv", { timeZone: zone });
+  const count = data.by_day.find((/** @type {any} */ one) => one.day === day)?.plays ?? 0;
   const tile = (/** @type {"plays" | "players" | "wins"} */ key, note = "") => html`<div class="tile"><span>${say(`numbers.${key}`)}</span><b>${number(data[key])}</b><small>${note}</small></div>`;
   return html`<div class="tiles">
-    ${tile("plays", today ? say("numbers.today", { count: today.plays }) : say("numbers.none"))}
+    ${tile("plays", say("numbers.today", { count }))}
     ${tile("players")}
     ${tile("wins", data.plays ? say("numbers.rate", { rate: `${Math.round((data.wins / data.plays) * 1000) / 10} %` }) : "")}
     ${can("GetCampaignFigures") && html`<${Given} id=${id} figures=${figures} />`}

@@ -54,7 +54,7 @@ const NEW = { mode: MODES[1], fields: [], consents: [], min_age: 0, countries: n
 export function EntryForm({ campaign, saved }) {
   const [shown, setShown] = useState("");
   const { entry } = campaign;
-  const editable = can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED";
+  const editable = can("UpdateCampaign");
   const remove = async () => {
     if (await confirm({ title: say("entry.remove_title"), text: say("entry.remove_text"), word: say("entry.remove"), danger: true })) {
       try {

@@ -166,7 +166,7 @@ function Rendered({ source }) {
 /** The messages of a campaign on its page. @param {{campaign: any}} props */
 export function Messages({ campaign }) {
   const sent = (campaign.messages?.templates ?? []).filter((/** @type {any} */ one) => !one.paused);
-  const link = campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<a role="button" class="secondary outline small" href=${address(`/campaigns/${encodeURIComponent(campaign.id)}/messages`)}>${say("messages.edit_link")}</a>`;
+  const link = html`<a role="button" class="secondary outline small" href=${address(`/campaigns/${encodeURIComponent(campaign.id)}/messages`)}>${say("messages.edit_link")}</a>`;
   return html`<${Section} title=${say("messages.title")} acts=${link}
     note=${sent.length ? sent.map((/** @type {any} */ one) => label(kindOf(one))).join(", ") : say("messages.none")} />`;
 }

@@ -1,6 +1,7 @@
 // Saves fields of a campaign with the revision that was read (optimistic lock).
 import { api, Refused } from "../api.js";
-import { say } from "../words.js";
+import { differing } from "../parts/compared.js";
+import { label, say } from "../words.js";
 
 /**
  * Saves the fields and returns the campaign. After a conflict the current campaign is read, so that saving again works.
@@ -15,8 +16,11 @@ export async function saveCampaign(begun, fields) {
     if (/** @type {any} */ (refused).reason !== "STALE_REVISION") {
       throw refused;
     }
+    const before = begun.current;
     begun.current = await api.get("/admin/campaigns/{id}", { path });
-    throw new Refused(409, { message: say("campaign.stale", { what: say("campaign.stale_other") }) });
+    const theirs = differing(before, begun.current).filter((name) => name in fields).map(label);
+    if (!theirs.length) return saveCampaign(begun, fields); // Others changed other fields.
+    throw new Refused(409, { message: say("campaign.stale", { what: theirs.join(", ") }) });
   }
   return begun.current;
 }

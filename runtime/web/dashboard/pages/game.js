@@ -60,7 +60,7 @@ export default function Game({ id }) {
     <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${(/** @type {any} */ now, /** @type {boolean} */ mixed) => set({ ...data, game: now, begun: data.begun + Number(mixed) })} />
     ${game.status !== "GAME_STATUS_ARCHIVED" && html`<${Embed} kind="p" of=${game} games=${[game.id]} origins=${campaign.origins}
       note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" || game.status === "GAME_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
-    ${can("ForecastGame") && html`<${Forecast} key=${`${id}:forecast`} game=${game} />`}
+    ${can("ForecastGame") && html`<${Forecast} key=${`${id}:${game.revision}`} game=${game} />`}
     ${can("ListTestPlays") && html`<${Trials} key=${id} game=${game} />`}
     ${can("ListGameRevisions") && html`<${Revisions} game=${game} zone=${campaign.timezone} restored=${(/** @type {any} */ now) => set({ ...data, game: now, begun: data.begun + 1 })} />`}`;
 }
@@ -120,7 +120,8 @@ function Designer({ data: { game, campaign, config, themes, prizes, others, pack
       begun.current = { game: now, fields: { ...typed, revision: now.revision } };
       setTheirs(null);
       setUnused(now.warnings ?? []);
-      saved(now, mixed.current);
+      // New milestones got their ids: without them, a later change would make others.
+      saved(now, mixed.current || (typed.milestones?.rungs ?? []).some((/** @type {any} */ one) => !one.id));
       tell(say("saved"));
     } catch (refused) {
       if (/** @type {any} */ (refused).reason === "STALE_REVISION") {

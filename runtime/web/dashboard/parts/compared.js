@@ -19,7 +19,7 @@ export function changed({ before, after }) {
 export const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
 
 /** Names of fields that are times. */
-const TIME = /_(at|date|until)$/;
+const TIME = /(^|_)(at|date|until)$/;
 
 /** @param {{name: string, value: any}} props */
 function Value({ name, value }) {

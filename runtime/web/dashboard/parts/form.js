@@ -322,7 +322,7 @@ function Labelled({ part, field }) {
   const id = useId();
   const { name, path, around, schema, required } = part;
   const wrong = sentence(around.errors[path]);
-  const helps = help(schema);
+  const helps = `${help(schema)} ${schema.format === "unix-time" ? say("time.in_zone", { zone: around.zone }) : ""}`.trim();
   const named = {
     id, name: path, required: required || undefined, "aria-invalid": wrong ? "true" : undefined,
     "aria-describedby": wrong || helps ? `${id}-more` : undefined,

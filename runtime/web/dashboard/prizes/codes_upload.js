@@ -56,6 +56,10 @@ export function Upload({ path, id, done, dated = false }) {
       complain(new Refused(400, { message: say("codes.no_file", { name: file.name }) }));
     }
   };
+  const choose = (/** @type {any} */ { target }) => {
+    begin(target.files[0]);
+    target.value = ""; // The same file, corrected, is another choice.
+  };
   const drag = (/** @type {boolean} */ is) => (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     setOver(is);
@@ -66,7 +70,7 @@ export function Upload({ path, id, done, dated = false }) {
   };
   const left = run && run.at < run.parts.length;
   return html`<div class="upload" ref=${own} data-over=${over} onDragOver=${drag(true)} onDragLeave=${drag(false)} onDrop=${run?.busy ? drag(false) : drop}>
-    <label>${say("codes.file")}<input type="file" name="codes" accept=".csv,.txt,.json" disabled=${run?.busy} onChange=${(/** @type {any} */ event) => begin(event.target.files[0])} /><small class="quiet">${say(dated ? "codes.file_help" : "packs.file_help")}</small></label>
+    <label>${say("codes.file")}<input type="file" name="codes" accept=".csv,.txt,.json" disabled=${run?.busy} onChange=${choose} /><small class="quiet">${say(dated ? "codes.file_help" : "packs.file_help")}</small></label>
     ${dated && html`<label>${say("codes.until")}<input type="date" value=${until} disabled=${run?.busy} onInput=${(/** @type {any} */ event) => setUntil(event.target.value)} /><small class="quiet">${say("codes.until_help")}</small></label>`}
     ${run && html`<div class="under-way">
       <progress max=${run.total || 1} value=${run.sent} aria-label=${say("codes.progress", { name: run.name })}></progress>

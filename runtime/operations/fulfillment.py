@@ -91,8 +91,9 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     """Handles a callback: the task was delivered, or an attempt failed. Repeating a callback has no effect.
 
     Delivered is final: a later failure is FAILED_PRECONDITION ILLEGAL_TRANSITION, as is any callback of a cancelled
-    task. UNAUTHENTICATED SIGNATURE_INVALID if the callback's id was used for another task. OUT_OF_STOCK if a dead task
-    is reported delivered and another player has won its unit since.
+    task. UNAUTHENTICATED SIGNATURE_INVALID if the callback's id was used for another task. INVALID_ARGUMENT
+    IDEMPOTENCY_MISMATCH if it reported a failure before and now reports the delivery. OUT_OF_STOCK if a dead task is
+    reported delivered and another player has won its unit since.
     """
     tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
@@ -117,6 +118,9 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         await publish_failed(engine, tenant_id, [request.id] if row["outcome"] == "dead" else ())
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
         raise _illegal(row, f"a callback {request.status!r}")
+    elif request.status == "delivered" and row["status"] != "delivered":
+        message = "this callback's id has reported a failure; report the delivery with a new id"
+        raise Fault(Status.INVALID_ARGUMENT, "IDEMPOTENCY_MISMATCH", message, http_status=422)
     return m.TaskReply(task=task_message(row))
 
 
@@ -182,7 +186,7 @@ COMPLETE_TASK: Final = Operation(
     run=complete_task,
     admin=SIGNED,
     while_suspended=True,
-    refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+    refusals=("IDEMPOTENCY_MISMATCH", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
     example={"status": "delivered", "external_id": "shipment-1"},
 )
 VERIFY_CALLBACK: Final = Operation(

@@ -94,6 +94,9 @@ async def test_callback_error_is_text_that_can_be_shown(stack: Any, engine: Any,
     assert (await call(stack, task_id, json.dumps({"status": "failed", "error": message})))[0] == 200
     tasks = (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]
     assert [task["last_error"] for task in tasks] == [message]
+    http, data = await call(stack, task_id)
+    assert (http, data["reason"]) == (422, "IDEMPOTENCY_MISMATCH"), "the id has reported the failure"
+    assert (await call(stack, task_id, id="msg_2"))[0] == 200
 
 
 @pytest.mark.fault("Callback replay", size="10 at once", figure="1 effect")

@@ -94,7 +94,8 @@ class _Chain:
             for i in prizes
         ]
         mean = fsum(amount * chance for amount, chance in zip(costs.amounts, costs.chances, strict=True))
-        in_turn = self._player_at and (game.on_unavailable != "lose" or self._day_at)
+        is_timed = bool(self._day_at) or any(prize.freed for prize in game.prizes)
+        in_turn = self._player_at and (game.on_unavailable != "lose" or is_timed)
         return Forecast(
             mean,
             costs,

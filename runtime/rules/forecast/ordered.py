@@ -78,7 +78,8 @@ class _Line:
         prize, free = self._game.prizes[i], self._free[i]
         left = self._game.plays if free is None else free - self.given[i]
         left = min(left, prize.per_day - self._today[i]) if prize.per_day else left
-        return min(left, prize.per_player - self._mine[i]) if prize.per_player and of_player else left
+        capped = self.is_capped and prize.per_player and of_player  # Otherwise `_mine` is never reset.
+        return min(left, prize.per_player - self._mine[i]) if capped else left
 
     def _win(self, play: int, until: int) -> int:
         """Plays win the first available prize for as long as it is the first. Returns the next play."""

@@ -49,7 +49,7 @@ POLICIES: dict[str, Any] = {
 FALLS = Falls(3, ((0, 0.3, 2), (1, 0.25, 1), (0, 0.2, 1)))
 CAPPED_GAMES = {f"{policy} capped": GameTerms(CAPPED, 6, **rule) for policy, rule in POLICIES.items()}
 CAPPED_GAMES |= {f"{policy} caught": GameTerms(CAPPED, 6, **rule, falls=FALLS) for policy, rule in POLICIES.items()}
-CAPPED_GAMES["in order"] = GameTerms(CAPPED, 60, per_player=3, days=4, in_order=True)
+CAPPED_GAMES |= {f"in order, {n} each": GameTerms(CAPPED, 60, per_player=n, days=4, in_order=True) for n in (1, 3)}
 
 
 def decide(play: Play, game: GameTerms, left: list[int]) -> dict[tuple[tuple[int, int], ...], float]:
@@ -176,6 +176,7 @@ def test_forecast_of_a_release_is_that_of_its_states() -> None:
     assert [found.costs.above(at) for at in range(51)] == pytest.approx([exact.costs.above(at) for at in range(51)])
     among = large.forecast(GameTerms((prize, PrizeTerms("b", 0.3, None, 1.0)), 60), 0.0, ())
     assert (among.mean, among.assumptions) == (pytest.approx(exact.mean + 18), ("INDEPENDENT_PRIZES",))
+    assert forecast(GameTerms((replace(prize, per_player=1),), 60, per_player=6)).assumptions == ("PLAYERS_IN_TURN",)
 
 
 @pytest.mark.parametrize(("policy", "fallback"), [("lose", None), ("fallback", 2), ("fallback", 1), ("redraw", None)])

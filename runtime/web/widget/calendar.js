@@ -126,7 +126,7 @@ class Calendar {
     const list = h("ol", { class: "doors", part: "doors" }, ...ordered.map((game, i) => this.#door(words, game, i + 1)));
     this.game = null;
     this.list = list;
-    this.#frame(
+    const frame = this.#frame(
       words,
       settings,
       h("h2", { part: "title" }, page.title || campaign.name),
@@ -134,6 +134,7 @@ class Calendar {
       ordered.length ? list : h("p", { class: "quiet" }, words.t("CAMPAIGN_CLOSED")),
       page.footer(),
     );
+    page.dress(frame);
     const next = Math.min(...ordered.map((game) => Number(game.starts_at) * 1000).filter((at) => at > Date.now())) - Date.now();
     if (next < WAIT_MAX_MS) this.timer = setTimeout(() => this.game || (this.host.isConnected && void this.load()), next + STALE_MS);
   }

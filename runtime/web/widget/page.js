@@ -32,6 +32,16 @@ function stateOf({ standing, render }) {
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
+.prose > * { margin: 0 0 .5em; } .prose > :last-child { margin: 0; }
+.prose :is(ul, ol) { display: block; padding-inline-start: 1.4em; text-align: start; list-style: revert; }
+.prose a, .legal a { color: var(--t-strong); overflow-wrap: anywhere; }
+.how { width: min(100%, 31em); text-align: start; } .how summary { cursor: pointer; text-align: center; font-weight: 650; color: var(--t-strong); }
+.how .prose { margin-top: .5em; }
+.next { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; } .next:empty { display: none; }
+.next a, .legal a { display: inline-grid; place-items: center; min-height: 2.4em; } .next a { text-decoration: none; }
+.leaving { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: .2em .7em; }
+.card .leaving .small { margin: 0; }
+.legal { display: flex; flex-wrap: wrap; justify-content: center; gap: .2em 1.4em; font-size: .9em; }
 .state { max-width: 34em; text-align: center; overflow-wrap: anywhere; } .state:empty { display: none; }
 .state img { display: block; max-width: 100%; max-height: 16em; margin: 0 auto .7em; border-radius: .8em; object-fit: contain; }
 `);
@@ -69,6 +79,11 @@ export class Page {
     return source ? h("div", { class: kind, dir: "auto" }, ...prose(source)) : null;
   }
 
+  /** Adds the style of these texts to the page's frame. @param {HTMLElement} frame */
+  dress(frame) {
+    wear(frame, sheet);
+  }
+
   /** Under the title. */
   intro() {
     return this.#prose("intro", "lead prose");
@@ -90,8 +105,6 @@ export class Page {
       const address = safe(image);
       shown.setAttribute("data-of", state);
       shown.replaceChildren(...(address ? [h("img", { src: address, alt: "" })] : []), ...prose(textOf(texts, this.locale)));
-      if (shown.isConnected) wear(shown, sheet);
-      else queueMicrotask(() => shown.isConnected && wear(shown, sheet));
     };
     round.addEventListener("change", paint);
     paint();

@@ -23,16 +23,6 @@ h1, h2, h3, .main { hyphens: auto; }
 h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; overflow-wrap: anywhere; }
 .lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
 .logo { display: block; max-width: min(70%, 16em); max-height: 4.5em; object-fit: contain; }
-.prose > * { margin: 0 0 .5em; } .prose > :last-child { margin: 0; }
-.prose :is(ul, ol) { display: block; padding-inline-start: 1.4em; text-align: start; list-style: revert; }
-.prose a, .legal a { color: var(--t-strong); overflow-wrap: anywhere; }
-.how { width: min(100%, 31em); text-align: start; } .how summary { cursor: pointer; text-align: center; font-weight: 650; color: var(--t-strong); }
-.how .prose { margin-top: .5em; }
-.next { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; } .next:empty { display: none; }
-.next a, .legal a { display: inline-grid; place-items: center; min-height: 2.4em; } .next a { text-decoration: none; }
-.leaving { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: .2em .7em; }
-.card .leaving .small { margin: 0; }
-.legal { display: flex; flex-wrap: wrap; justify-content: center; gap: .2em 1.4em; font-size: .9em; }
 .stage { width: min(100%, max(27em, 52dvh), max(15em, 62dvh)); display: grid; place-items: center; }
 .stage:empty { display: none; }
 .action { display: flex; flex-direction: column; align-items: center; gap: .55em; min-height: 5.6em; width: 100%; }

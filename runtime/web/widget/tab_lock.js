@@ -1,12 +1,8 @@
 // A lock that all tabs of a browser share.
 
 import { pause } from "./dom.js";
-import { newKey, read, write } from "./storage.js";
+import { loadModule } from "./load_module.js";
 
-/** The lease: a closed tab releases the lock after this. */
-const HELD_MS = 10_000;
-/** Concurrent writers have written by then: the last one holds the lock. */
-const SETTLED_MS = 60;
 /** How long another tab's writes may take to become visible after it releases the lock. */
 const SEEN_MS = 300;
 
@@ -16,7 +12,7 @@ const SEEN_MS = 300;
  */
 export async function withTabLock(name, act) {
   const { locks } = navigator;
-  if (!locks) return withStoredLock(name, act); // Plain HTTP.
+  if (!locks) return (await loadModule("./stored_lock.js")).withStoredLock(name, act); // Plain HTTP.
   let free = true;
   const first = (/** @type {Lock | null} */ lock) => {
     free = lock !== null;
@@ -31,24 +27,4 @@ export async function withTabLock(name, act) {
     await Promise.race([pause(SEEN_MS), new Promise((seen) => addEventListener("storage", seen, { once: true }))]);
     return act();
   });
-}
-
-/**
- * The lock as an entry of localStorage. Tabs see its writes in one order, so who sees it released sees all that was
- * stored before.
- * @template T
- * @param {string} name @param {() => Promise<T>} act @returns {Promise<T>}
- */
-async function withStoredLock(name, act) {
-  const [key, mine] = [`tombola.alone:${name}`, newKey()];
-  const held = () => read("localStorage", key);
-  while (held()?.by !== mine) {
-    if (!(held()?.until > Date.now())) write("localStorage", key, { by: mine, until: Date.now() + HELD_MS });
-    await pause(SETTLED_MS);
-  }
-  try {
-    return await act();
-  } finally {
-    if (held()?.by === mine) write("localStorage", key, null);
-  }
 }

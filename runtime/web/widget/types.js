@@ -81,7 +81,7 @@
  * @property {import("./words.js").Words} words
  * @property {import("./look.js").Look} look
  * @property {() => boolean} still whether the player prefers reduced motion
- * @property {() => boolean} sound whether to make a sound
+ * @property {() => void} tick makes a short sound, if sound is on
  * @property {(panel: string, given?: any) => void} open opens a panel
  * @property {() => void} press what the button does: for games that can be touched to begin
  * @property {(label: string, act: () => void) => () => void} button gives the button another label and act; undo it with what it answers

@@ -3,7 +3,6 @@
 import { h, picture, still, text } from "./dom.js";
 import { css, lookOf, pictured } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
-import { fanfare } from "./sound.js";
 
 /** Refusals that share the text of another. @type {Record<string, string>} */
 const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED", PLAYER_MERGED: "TOKEN_EXPIRED" };
@@ -35,6 +34,8 @@ export class View {
     this.page = page;
     this.label = "play";
     this.sound = false;
+    /** sound.js, loaded when sound is turned on. @type {any} */
+    this.tones = null;
     /** The game's custom action of the button, if any. @type {{label: string, act: () => void} | null} */
     this.own = null;
     /** The result on the card. @type {import("./types.js").Result | null} */
@@ -77,6 +78,7 @@ export class View {
       document.body.style.setProperty("--text", css(look.text));
     }
     host.shadowRoot?.append(this.frame);
+    page?.dress(this.frame);
     round.addEventListener("change", () => this.paint());
     this.#list();
     this.paint();
@@ -98,7 +100,7 @@ export class View {
       words: this.words,
       look: this.look,
       still,
-      sound: () => this.sound,
+      tick: () => this.sound && this.tones?.tick(),
       open: (panel, given) => void openPanel(this, panel, given),
       press: () => this.#pressed(),
       button: (label, act) => {
@@ -254,7 +256,7 @@ export class View {
     this.tell(result, resumed);
     if (!result.rewards.length) return;
     if (!still()) void import("./confetti.js").then((file) => file.confetti(this.frame, [this.look.primary, this.look.accent, this.look.strong].map(css)));
-    if (this.sound) fanfare();
+    if (this.sound) this.tones?.fanfare();
   }
 
   /** Shows a refusal, and when to try again. */
@@ -323,6 +325,7 @@ export class View {
       this.sound = !this.sound;
       loud.textContent = this.sound ? "🔊" : "🔇";
       sound.setAttribute("aria-pressed", String(this.sound));
+      void import("./sound.js").then((file) => (this.tones = file), () => {});
     });
     const opened = panelsOf(this.round).map(([panel, picture]) =>
       h(

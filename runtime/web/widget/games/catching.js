@@ -2,7 +2,6 @@
 
 import { h, picture, s, safe, text, wear } from "../dom.js";
 import { lookOf } from "../look.js";
-import { tick } from "../sound.js";
 
 /**
  * What falls. `from`: when it shows, `ms`: how long it falls, both of the time that was played; `x`, `y` of 100.
@@ -252,7 +251,7 @@ export function field(stage, how) {
         item.y = y;
         if (passes && Math.abs(at - item.x) < reach) {
           node.remove();
-          if (stage.sound()) tick();
+          stage.tick();
           rules.caught(item);
           rise(item, "+1");
           return false;

@@ -2,7 +2,6 @@
 
 import { h, pause, picture, still, text, wear } from "../dom.js";
 import { list, lookOf } from "../look.js";
-import { tick } from "../sound.js";
 
 const TURN_MS = 750;
 
@@ -137,7 +136,7 @@ export function mount(stage) {
       face.replaceChildren(picture(item ? lookOfItem(item) : won ? lookOf(ui, won) : null, "🍃"), h("span", {}, item ? words.t("credited", { count: Number(result.metadata.quantity), name: nameOf(item) }) : (won?.name ?? words.t("lost"))));
       void leaf.offsetWidth;
       leaf.classList.add("open");
-      if (stage.sound()) tick();
+      stage.tick();
       if (!still()) await pause(TURN_MS);
       for (const one of result.balances ?? []) counts.set(one.currency, Number(one.balance));
       for (const one of /** @type {any[]} */ (result.milestones_granted ?? [])) given.add(one.id ?? one.milestone?.id);

@@ -2,7 +2,6 @@
 
 import { h, picture, still, wear } from "../dom.js";
 import { css, list, lookOf, mix } from "../look.js";
-import { tick } from "../sound.js";
 
 /** How much must be off before the rest goes by itself, of 1. */
 const ENOUGH = 0.5;
@@ -127,7 +126,7 @@ export function mount(stage) {
     strokes.push(stroke);
     if (!open) return;
     rub(stroke);
-    if (stage.sound()) tick();
+    stage.tick();
     measure();
   }
 

@@ -2,7 +2,6 @@
 
 import { h, s, safe, still, text, wear } from "../dom.js";
 import { css, ink, list, rgb } from "../look.js";
-import { tick } from "../sound.js";
 
 /** Degrees per second while waiting for the response. */
 const SPEED = 540;
@@ -140,7 +139,7 @@ export function mount(stage) {
       if (passed !== last) {
         last = passed;
         pointer.animate([{ transform: "rotate(-16deg)" }, { transform: "rotate(0)" }], { duration: 140, easing: "ease-out" });
-        if (stage.sound()) tick();
+        stage.tick();
       }
       frames = requestAnimationFrame(step);
     };

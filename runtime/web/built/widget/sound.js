@@ -1,0 +1,1 @@
+var t;function i(a,e,r=0,s=.08){t??=new AudioContext;let n=t.currentTime+r,o=t.createOscillator(),c=t.createGain();o.frequency.value=a,c.gain.setValueAtTime(s,n),c.gain.exponentialRampToValueAtTime(1e-4,n+e),o.connect(c).connect(t.destination),o.start(n),o.stop(n+e)}var l=()=>i(1300,.03),u=()=>[523,659,784,1047].forEach((a,e)=>i(a,.35,e*.11,.1));export{u as fanfare,l as tick};

@@ -14,6 +14,8 @@ import { Words, choose } from "./words.js";
 
 /** The edge caches the campaign for two seconds. */
 const STALE_MS = 3_000;
+/** A door that is due and still locked is asked for again: the clock of the device is ahead. */
+const AHEAD_MS = 10_000;
 /** The longest delay of a timer. */
 const WAIT_MAX_MS = 2 ** 31 - 1;
 /** The reasons of games that can be played. */
@@ -135,7 +137,10 @@ class Calendar {
       page.footer(),
     );
     page.dress(frame);
-    const next = Math.min(...ordered.map((game) => Number(game.starts_at) * 1000).filter((at) => at > Date.now())) - Date.now();
+    const next = Math.min(...ordered.filter(({ starts_at: at }) => Number(at)).map(({ starts_at: at, reason }) => {
+      const left = Number(at) * 1000 - Date.now();
+      return left > 0 ? left : reason === "NOT_STARTED" ? AHEAD_MS : Infinity;
+    }));
     if (next < WAIT_MAX_MS) this.timer = setTimeout(() => this.game || (this.host.isConnected && void this.load()), next + STALE_MS);
   }
 
@@ -159,6 +164,7 @@ class Calendar {
 
   /** Shows the game of a door in place of the doors. @param {Words} words @param {Render} game */
   #open(words, game) {
+    this.loads++; // A load that is under way would remove the game.
     const given = Object.fromEntries(SHARED.map((name) => [name, this.host.getAttribute(name)]));
     if (given.api === null) given.api = this.home;
     this.game = h("tombola-game", { ...given, game: game.id });

@@ -2,12 +2,16 @@
 
 import { h } from "./dom.js";
 
+/** A time that has passed at first is of a clock that is ahead: asked again after this. */
+const AHEAD_MS = 10_000;
+
 /** From the largest; those before the first that counts are left out. @type {[string, number][]} */
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
 
 /** @param {import("./words.js").Words} words @param {number} at unix seconds @param {() => void} begun called once, where it is still shown then */
 export function countdown(words, at, begun) {
   const shown = h("div", { class: "countdown", role: "timer" });
+  const due = at * 1000 > Date.now() ? at * 1000 : Date.now() + AHEAD_MS;
   const tick = () => {
     let left = Math.max(0, Math.ceil(at - Date.now() / 1000));
     const parts = UNITS.map(([unit, seconds]) => {
@@ -22,7 +26,7 @@ export function countdown(words, at, begun) {
     setTimeout(() => {
       if (!shown.isConnected) return;
       tick();
-      if (at * 1000 <= Date.now()) begun();
+      if (due <= Date.now()) begun();
       else wait();
     }, 1_000 - (Date.now() % 1_000));
   tick();

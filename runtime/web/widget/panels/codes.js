@@ -66,6 +66,7 @@ function scanner({ words, say }, found) {
   if (!Detector || !navigator.mediaDevices?.getUserMedia) return h("span", {});
   /** @type {MediaStream | null} */
   let stream = null;
+  let opening = false;
   const video = h("video", { muted: true, playsinline: true, "aria-label": words.t("codes_scan") });
   const button = h("button", { class: "small", type: "button", "data-act": "scan", onclick: () => (stream ? stop() : void scan()) }, words.t("codes_scan"));
   const place = h("div", {}, button);
@@ -79,9 +80,11 @@ function scanner({ words, say }, found) {
   }
 
   async function scan() {
+    if (opening) return;
+    opening = true;
     try {
       const detector = new Detector();
-      stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+      stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } }).finally(() => (opening = false));
       place.prepend(video);
       button.textContent = words.t("codes_stop");
       video.srcObject = stream;

@@ -12,6 +12,8 @@ const PREFIX = "MESSAGE_KIND_";
 export function mails(panel) {
   const { api, words, say } = panel;
   const shown = h("div", { class: "mails" });
+  /** The changes in their order. */
+  let saved = Promise.resolve();
   const whole = h("details", { class: "terms", "data-mails": true }, h("summary", {}, words.t("mails")), shown);
   whole.addEventListener("toggle", () => void load(), { once: true });
   return whole;
@@ -36,14 +38,19 @@ export function mails(panel) {
 
   /** @param {string} kind @param {boolean} checked */
   function choice(kind, checked) {
-    return h("label", {}, h("input", { type: "checkbox", value: kind, checked, onchange: () => void save() }), words.t(`mail_${kind}`));
+    return h("label", {}, h("input", { type: "checkbox", value: kind, checked, onchange: () => (saved = saved.then(save)) }), words.t(`mail_${kind}`));
   }
 
   async function save() {
     const boxes = /** @type {HTMLInputElement[]} */ ([...shown.querySelectorAll("input")]);
+    if (!boxes.length) return; // An earlier change was refused.
     const unsubscribed = boxes.filter((box) => !box.checked).map((box) => PREFIX + box.value);
     try {
-      await put({ unsubscribed });
+      await put({ unsubscribed }).catch(async (error) => {
+        if (!error.reason?.startsWith("TOKEN")) throw error;
+        await api.get("/players/me"); // Renews the token.
+        await put({ unsubscribed });
+      });
       say(words.t("mails_saved"));
     } catch (error) {
       shown.replaceChildren(refusal(panel, error));

@@ -29,6 +29,7 @@ export const panelsOf = (round) =>
 
 /** @param {import("./view.js").View} view @param {string} name @param {any} [given] what it is opened for */
 export async function openPanel(view, name, given) {
+  view.page?.stay();
   try {
     const { openDialog } = await loadModule("./panels/dialog.js");
     await openDialog(view, name, given);

@@ -242,7 +242,7 @@ export class View {
       words.t(won ? "won" : "lost"),
       won ? h("ul", {}, ...list) : !this.page?.says(won) && h("p", { class: "quiet" }, words.t(this.round.standing?.reason === "SOLD_OUT" ? "SOLD_OUT" : "lost_more")),
       resumed && h("p", { class: "quiet" }, words.t("earlier")),
-      ...(this.page?.result(won, (said) => this.say(said), !won || !this.round.nextOf(result)) ?? []),
+      ...(this.page?.result(won, (said) => this.say(said), !this.round.unclaimed && !(won && (this.round.api.identity.isGuest || this.round.nextOf(result)))) ?? []),
     );
     this.card.setAttribute("data-result", won ? "won" : "lost");
     this.shown = result;

@@ -174,7 +174,8 @@ export function field(stage, how) {
   /** @param {KeyboardEvent} event */
   function key(event) {
     const way = { ArrowLeft: -1, KeyA: -1, ArrowRight: 1, KeyD: 1 }[event.code] ?? 0;
-    if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+    const on = /** @type {Element} */ (event.target);
+    if (!way || event.ctrlKey || event.metaKey || event.altKey || on.getRootNode() !== shadow || on.closest("dialog")) return;
     event.preventDefault();
     if (event.type === "keyup") towards = towards === way ? 0 : towards;
     else if (!self.calm) towards = way;
@@ -224,6 +225,7 @@ export function field(stage, how) {
       /** @param {number} now */
       function frame(now) {
         frames = requestAnimationFrame(frame);
+        if (!paused && shadow.querySelector("dialog")) rests();
         const passed = paused ? 0 : Math.min(FRAME_MS, now - (last || now));
         last = now;
         time += passed;
@@ -236,9 +238,7 @@ export function field(stage, how) {
           falling.push(item);
         }
         falling = falling.filter((item) => falls(item));
-        if (!rules.ends(time, falling.length)) return;
-        leave();
-        resolve(Math.max(1, Math.floor(time)));
+        if (rules.ends(time, falling.length)) leave();
       }
 
       /** Whether it still falls. @param {Falling} item */
@@ -278,6 +278,7 @@ export function field(stage, how) {
         towards = 0;
         if (shadow.activeElement === ground) /** @type {HTMLElement | null} */ (shadow.querySelector(".main"))?.focus({ preventScroll: true });
         ground.removeAttribute("tabindex");
+        resolve(Math.max(1, Math.floor(time)));
       };
       for (const type of KEYS) shadow.addEventListener(type, /** @type {any} */ (key));
       document.addEventListener("visibilitychange", hides);

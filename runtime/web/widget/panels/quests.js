@@ -110,6 +110,5 @@ function sharing(panel) {
 /** Turns belong to a player: an anonymous player becomes a guest. @param {Panel} panel */
 async function becomeGuest(panel) {
   if (known(panel)) return;
-  await panel.round.begin();
-  panel.round.rest();
+  await panel.round.begin().finally(() => panel.round.rest());
 }

@@ -310,10 +310,22 @@ async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: W
 
 async def test_game_left_for_another_is_not_played(fair: World, moving: Visit) -> None:
     wheel = await fair.wheel(await fair.prize(name="Pumpkin"), access="public")
-    await moving.open(await games.eggs(fair))
-    await moving.press()
+    leave = f"document.querySelector('tombola-game').setAttribute('game', '{wheel}')"
+
+    async def leave_it(route: Route) -> None:
+        await moving.page.evaluate(leave)
+        await route.continue_()
+
+    eggs = await games.eggs(fair, lives=1)
+    await moving.open(eggs)
+    await moving.page.route("**/start", leave_it)
+    assert await moving.page.evaluate("document.querySelector('tombola-game').play()") is None
+    await moving.page.unroute("**/start")
+    await moving.open(eggs)
+    await moving.page.evaluate("() => { window.left = document.querySelector('tombola-game').play(); }")
     await moving.page.wait_for_selector(".falls")
-    await moving.page.evaluate("(id) => document.querySelector('tombola-game').setAttribute('game', id)", wheel)
+    await moving.page.evaluate(leave)
+    assert await moving.page.evaluate("window.left") is None
     await moving.page.wait_for_selector(".wheel")
     await moving.press()
     assert await games.ended(moving) == "won" and "Pumpkin" in await moving.result()

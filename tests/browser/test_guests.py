@@ -94,6 +94,15 @@ async def test_suspended_guest_is_not_merged_and_stays_in_the_browser(fair: Worl
     assert await owners(fair) == [guest] and await visit.guest_token() == token
 
 
+async def test_guest_lasts_as_long_as_the_page_if_the_storage_is_full(fair: World, visit: Visit) -> None:
+    full = "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }"
+    await visit.page.add_init_script(f"{NO_LOCKS}; {full}")
+    await visit.open(await game(fair))
+    await visit.play()
+    await visit.play()
+    assert len(await owners(fair)) == 2 and len(set(await owners(fair))) == 1
+
+
 @pytest.mark.parametrize("locks", [True, False])
 async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, browser: Browser, locks: bool) -> None:
     async with visiting(browser, fair.stack, **STILL) as visit:

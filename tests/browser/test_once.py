@@ -6,6 +6,7 @@ from tests.support.chromium import Route
 from tests.support.login import Phone
 from tests.support.pages.games import owners
 from tests.support.pages.login import SUBMIT, ask_for_code, enter_code, login_of
+from tests.support.panels import open_as
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -147,6 +148,17 @@ async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: Wor
     await visit.page.keyboard.press("Escape")
     assert await visit.kind() == "won" and len(await fair.plays()) == 1
     visit.forgive("401")
+
+
+async def test_next_player_of_the_page_gets_neither_result_nor_session(fair: World, visit: Visit) -> None:
+    await open_as(visit, await game(fair), "ann")
+    await visit.play()
+    await visit.page.evaluate(GIVE, fair.stack.token("ann", seconds=700))
+    assert await visit.kind() == "won", "a new token of the same player"
+    await visit.page.evaluate("document.querySelector('tombola-game').removeAttribute('token')")
+    await visit.page.wait_for_selector(".card", state="hidden")
+    assert (await visit.play())["play_id"]
+    assert len(set(await owners(fair))) == 2
 
 
 async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: World, visit: Visit) -> None:

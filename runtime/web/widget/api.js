@@ -65,25 +65,31 @@ export class Api {
   async #ask(verb, path, body, key) {
     const patience = body ? PATIENCE_MS : LOOK_PATIENCE_MS;
     let patienceEnds = Date.now() + patience;
+    const { player } = this.identity;
+    // A guest who signs in is the same player.
+    const same = () => this.identity.player === player || !(player || this.identity.given);
+    /** @type {any} */
+    let refused;
     for (let tries = 0, renewed = false; ; tries++) {
       const { token } = this.identity;
       try {
+        if (!same()) throw refused; // Not repeated as another player.
         const answer = await this.#once(verb, path, body, key);
         if (tries) this.waiting("");
         return answer;
       } catch (error) {
-        let refused = /** @type {Refused} */ (error);
+        refused = error;
         if (refused.reason.startsWith("TOKEN") && !renewed) {
           try {
             // A sign-in or refresh in the meantime changed the token.
             renewed = this.identity.token !== token || (await this.renew(refused));
             if (renewed) continue;
           } catch (lost) {
-            refused = /** @type {Refused} */ (lost);
+            refused = lost;
           }
         }
         // Without a key a retry might run it twice.
-        const again = refused.passing && (verb === "GET" || key !== "" || (refused.http && refused.wait > 0));
+        const again = same() && refused.passing && (verb === "GET" || key !== "" || (refused.http && refused.wait > 0));
         if (!again || Date.now() + refused.wait * 1000 > patienceEnds) {
           if (tries) this.waiting("");
           throw refused;

@@ -1,5 +1,7 @@
 // Maps games to their files.
 
+import { loadModule } from "./load_module.js";
+
 /** File by a game's type, else by its reward handler. */
 const FILES = /** @type {Record<string, string>} */ ({
   spin_wheel: "wheel",
@@ -16,6 +18,6 @@ export const fileOf = ({ type, reward_handler, ui }) => FILES[type] ?? FILES[rew
 /** Mounts the game of this file, or the plain one if the file fails to load. @param {string} name @param {import("./types.js").Stage} stage @returns {Promise<import("./types.js").Game>} */
 export async function mountGame(name, stage) {
   const path = `./games/${name}.js`;
-  const file = await import(path).catch(() => import("./games/plain.js"));
+  const file = await import(path).catch(() => loadModule("./games/plain.js"));
   return file.mount(stage);
 }

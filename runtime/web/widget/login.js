@@ -2,7 +2,7 @@
 
 import { Api } from "./api.js";
 import { rounds } from "./play.js";
-import { Identity, read, write } from "./storage.js";
+import { Identity, claimsOf, read, write } from "./storage.js";
 import { withTabLock } from "./tab_lock.js";
 
 /** @typedef {import("./play.js").Round} Round */
@@ -86,8 +86,8 @@ export async function leave(round) {
 }
 
 /**
- * Clears the open sessions of the previous player, in all games of the tab. A requested play is kept for the player who signs in
- * again.
+ * Clears the open sessions of the previous player, also of games on other pages of the tab. A requested play is kept for the player
+ * who signs in again.
  * @param {string} name
  */
 function forget(name) {
@@ -98,7 +98,6 @@ function forget(name) {
   } catch {
     // Storage is refused: nothing is kept there.
   }
-  for (const { api, record } of rounds) if (follows(api, name) && !record.now.asked) record.set({});
 }
 
 /** Whether there is another token than the one that was refused, or none is better. Throws where no answer came. @param {Api} api @param {import("./api.js").Refused} why */
@@ -168,13 +167,9 @@ export async function recall({ base, tenant, identity }) {
   }
 }
 
-/** Whether a token has expired by its own claim. @param {string} token */
+/** Whether a token has expired by its own claim, or is none of ours. @param {string} token */
 function ended(token) {
-  try {
-    return JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).exp * 1000 < Date.now();
-  } catch {
-    return true; // None of ours.
-  }
+  return !(claimsOf(token).exp * 1000 >= Date.now());
 }
 
 /**
@@ -200,12 +195,5 @@ const follows = ({ identity }, name) => identity.name === name && !identity.give
  */
 async function changed(name, left = false) {
   if (left) forget(name);
-  for (const round of rounds) {
-    if (!follows(round.api, name)) continue;
-    if (left && !round.resumes) round.last = null;
-    if (round.refusal || (left && !round.busy)) round.rest();
-    await round.look();
-    round.dispatchEvent(new Event("change"));
-    round.dispatchEvent(new Event("signed"));
-  }
+  await Promise.all([...rounds].filter(({ api }) => follows(api, name)).map((round) => round.changed(left)));
 }

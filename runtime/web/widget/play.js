@@ -15,8 +15,9 @@ const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INV
 /** Reasons of a standing that say that nobody may play, not only this player. */
 const CLOSED = ["NOT_STARTED", "PAUSED", "ENDED"];
 
-/** A session that ends sooner than this is not played. */
+/** A session that ends sooner than this is not played. Where the player acts before the play, that takes longer. */
 const MARGIN_SECONDS = 20;
+const ACTING_SECONDS = 600;
 
 /**
  * The games of this page, which hear of a login or a new guest: one set, also where parts are of a later version.
@@ -54,6 +55,8 @@ export class Round extends EventTarget {
     this.claimed = new Set();
     /** The embedding page's client seed; "" has one drawn for each play. */
     this.clientSeed = "";
+    /** What was edited in the entry form and not sent. It is personal: no storage has it. @type {any} */
+    this.draft = null;
   }
 
   /** @param {State} state @param {Refused | null} [refusal] */
@@ -74,9 +77,9 @@ export class Round extends EventTarget {
     return CLOSED.includes(reason) ? reason : "";
   }
 
-  /** Whether a play of before was asked for and never shown. */
+  /** Whether a play of before was asked for and never shown. Without a token it is another player's. */
   get resumes() {
-    return Boolean(this.record.now.asked);
+    return Boolean(this.record.now.asked && this.api.identity.token);
   }
 
   /**
@@ -95,12 +98,12 @@ export class Round extends EventTarget {
 
   /** Asks how many rewards wait to be claimed: nothing to ask for who has never played. */
   async tally() {
-    const { token } = this.api.identity;
+    const { token, player } = this.api.identity;
     const { campaign_id, prizes = [] } = this.render ?? {};
     if (token && prizes.length) {
       const path = `/rewards/me?campaign_id=${encodeURIComponent(campaign_id ?? "")}&status=REWARD_STATUS_WON&limit=100`;
       const found = await this.api.get(path).catch(() => null);
-      if (!found || this.api.identity.token !== token) return;
+      if (!found || this.api.identity.player !== player) return;
       this.unclaimed = found.items.filter((/** @type {any} */ reward) => !reward.claimed_at).length;
     } else this.unclaimed = 0;
     this.dispatchEvent(new Event("change"));
@@ -146,24 +149,41 @@ export class Round extends EventTarget {
     if (!this.standing) await this.look();
   }
 
-  /** Loads the remaining plays; no change without a response. */
+  /** Loads the remaining plays; no change without a response, or if the player has changed meanwhile. */
   async look() {
+    const { identity } = this.api;
+    const { player } = identity;
     try {
-      this.standing = await this.api.get(`${this.path}/eligibility`);
-      this.dispatchEvent(new Event("change"));
+      const standing = await this.api.get(`${this.path}/eligibility`);
+      if (identity.player !== player) return;
+      this.standing = standing;
     } catch (error) {
       if (/** @type {Refused} */ (error).http !== 401) return;
       this.standing = this.#known() ?? this.standing;
-      this.dispatchEvent(new Event("change"));
     }
+    this.dispatchEvent(new Event("change"));
   }
 
-  /** A session to play: the stored one, else a new one. @returns {Promise<Session>} */
-  async begin() {
+  /** The player changed: earlier refusals are checked again. @param {boolean} left whether a player has left: nothing of theirs stays to be seen */
+  async changed(left) {
+    if (left) this.draft = null;
+    if (left && !this.record.now.asked) {
+      this.record.set({});
+      this.last = null;
+    }
+    if (this.refusal || (left && !this.busy)) this.rest();
+    await this.look();
+    this.dispatchEvent(new Event("change"));
+    this.dispatchEvent(new Event("signed"));
+  }
+
+  /** A session to play: the player's stored one, else a new one. @param {boolean} [acts] whether the player acts before the play @returns {Promise<Session>} */
+  async begin(acts = false) {
     this.#become("started");
     const kept = this.record.now.session;
-    if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
     const { identity } = this.api;
+    const margin = acts ? ACTING_SECONDS : MARGIN_SECONDS;
+    if (kept && identity.token && Number(kept.expires_at) - margin > Date.now() / 1000) return kept;
     // A concurrent second start uses the guest that the first one created.
     const session = await (identity.token ? this.#start() : withTabLock(`guest:${identity.name}`, () => this.#start()));
     this.record.set({ session });

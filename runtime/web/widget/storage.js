@@ -4,26 +4,27 @@
 /** @typedef {{key: string, payload: object, client_seed: string}} Asked */
 /** @typedef {{session?: Session, asked?: Asked}} Kept */
 
-/** Without storage (private windows, sandboxed frames) values live as long as the page. */
+/** Values that the browser did not store (private windows, sandboxed frames, a full storage). They live as long as the page. */
 const memory = new Map();
 
 /** @param {"sessionStorage" | "localStorage"} where @param {string} name @returns {any} */
 export function read(where, name) {
+  if (memory.has(name)) return memory.get(name);
   try {
-    return JSON.parse(window[where].getItem(name) ?? "null") ?? null;
+    return JSON.parse(window[where].getItem(name) ?? "null");
   } catch {
-    return memory.get(name) ?? null;
+    return null;
   }
 }
 
 /** @param {"sessionStorage" | "localStorage"} where @param {string} name @param {any} value */
 export function write(where, name, value) {
-  memory.set(name, value);
   try {
     if (value == null) window[where].removeItem(name);
     else window[where].setItem(name, JSON.stringify(value));
+    memory.delete(name);
   } catch {
-    // Kept in memory alone.
+    memory.set(name, value);
   }
 }
 
@@ -40,6 +41,15 @@ export class Record {
   set(now) {
     this.now = now;
     write("sessionStorage", this.name, now.session || now.asked ? now : null);
+  }
+}
+
+/** The claims of a JWT, unverified; {} if it is none. @param {string} token @returns {any} */
+export function claimsOf(token) {
+  try {
+    return JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+  } catch {
+    return {};
   }
 }
 
@@ -76,6 +86,11 @@ export class Identity {
   /** Rejected tokens of guests. They are kept because the service may accept them again (login.js). @returns {string[]} */
   get aside() {
     return read("localStorage", `tombola.aside:${this.name}`) ?? [];
+  }
+
+  /** Names the player, whose tokens change; "" of a guest. @returns {string} */
+  get player() {
+    return this.given ? (claimsOf(this.given).sub ?? this.given) : (this.login?.player.id ?? "");
   }
 
   get token() {

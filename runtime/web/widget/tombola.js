@@ -61,10 +61,20 @@ export class TombolaGame extends HTMLElement {
   attributeChangedCallback(name, before, now) {
     if (!this.isConnected || before === now || !this.#round) return;
     if (name === "token") {
+      const { identity } = this.#round.api;
+      const { given, player } = identity;
+      identity.given = now ?? "";
+      if (!this.#round.render) return;
+      const same = identity.player === player;
+      const waits = this.#renewed;
       // A play that waits for a new token continues with it; the page stays as is.
-      this.#round.api.identity.given = now ?? "";
-      if (this.#renewed) this.#renewed(Boolean(now));
-      else if (!this.#playing) {
+      waits?.(same);
+      if (this.#playing) {
+        if (same) return;
+        identity.given = given; // What the player who left has requested is not repeated as another.
+        void this.#open();
+      } else if (!same) void this.#round.changed(true);
+      else if (!waits) {
         void this.#round.look();
         void this.#round.tally();
         void this.#game?.look?.();
@@ -113,7 +123,7 @@ export class TombolaGame extends HTMLElement {
     const words = this.#words();
     rounds.add(round);
     if (!identity.given && identity.aside.length) void loadModule("./login.js").then((file) => file.recall(api));
-    api.renew = (why) => this.#renew(why);
+    api.renew = async (why) => this.#round === round && this.#renew(why);
     let failure = null;
     try {
       await round.load(this.#given());
@@ -127,7 +137,12 @@ export class TombolaGame extends HTMLElement {
       round.failed(failure, false);
       return this.#refuse(round);
     }
-    if (!(await this.#show(round, spoken))) return;
+    const shown = await this.#show(round, spoken).catch((error) => {
+      if (load !== this.#load) return;
+      round.failed(error, false);
+      this.#refuse(round);
+    });
+    if (!shown) return;
     round.addEventListener("signed", () => {
       void round.tally();
       void this.#game?.look?.();
@@ -180,7 +195,7 @@ export class TombolaGame extends HTMLElement {
     if (load !== this.#load) return false;
     const view = this.#dress(round, spoken, page);
     const render = /** @type {import("./types.js").Render} */ (round.render);
-    const game = await mountGame(fileOf(render), view.stage(() => void this.play()));
+    const game = await mountGame(fileOf(render), view.stage(() => void (this.#game ? this.play() : this.#open())));
     if (load !== this.#load) {
       game.stop?.();
       return false;
@@ -200,8 +215,13 @@ export class TombolaGame extends HTMLElement {
     const load = ++this.#load;
     const spoken = await this.#words();
     if (load !== this.#load) return;
+    if (this.#playing || view.frame.querySelector("dialog")) {
+      this.#spoken = "";
+      return this.#speak(focus);
+    }
     const focused = focus || this.shadowRoot?.activeElement;
     this.#game?.stop?.();
+    this.#game = null; // Not played until it is mounted anew.
     if (!(await this.#show(round, spoken))) return;
     if (focused) this.#view?.main.focus();
     if (round.last && ["won", "lost"].includes(round.state)) this.#view?.tell(round.last);
@@ -239,27 +259,35 @@ export class TombolaGame extends HTMLElement {
     const [round, game, view] = [this.#round, this.#game, this.#view];
     if (!round || !game || !view) return null;
     const resumed = round.resumes;
+    const gone = () => this.#round !== round;
     for (let mayRepeat = true; ; mayRepeat = false) {
       try {
         let payload = {};
         if (!round.resumes) {
-          const session = await round.begin();
+          const session = await round.begin(Boolean(game.take));
           // Before the play: an invitation counts only for new players.
           if (location.search.includes("invite=")) await loadModule("./invite.js").then((file) => file.accept(round), () => {});
+          if (gone()) return null;
           game.rest?.();
-          payload = (await game.take?.(session)) ?? {};
+          if (game.take) {
+            payload = await game.take(session);
+            if (gone()) return null;
+            mayRepeat = false; // The player would have to act again: a refusal says so.
+          }
         }
         game.wait?.();
         const result = await round.play(payload);
+        if (gone()) return result;
         this.#tell("played", result);
         // The result is shown even if its picture fails to load.
         await game.show(result).catch((error) => console.error(error));
-        if (this.#round !== round) return result;
+        if (gone()) return result;
         round.shown(result);
         view.celebrate(result, resumed);
         if (result.rewards.length) this.#tell("won", { rewards: result.rewards, play_id: result.play_id });
         return result;
       } catch (error) {
+        if (gone()) return null;
         const again = round.failed(error, mayRepeat) === "again";
         if (again && !resumed) continue;
         game.rest?.();
@@ -292,7 +320,10 @@ export class TombolaGame extends HTMLElement {
       this.#renewed = resolve;
       this.#view?.wait(why.reason);
       this.#tell("error", { reason: why.reason, message: why.message, resets_at: 0 });
-    }).finally(() => (this.#renewal = this.#renewed = null)));
+    }).finally(() => {
+      this.#renewal = this.#renewed = null;
+      this.#view?.wait("");
+    }));
   }
 
   /**

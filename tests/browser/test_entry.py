@@ -6,7 +6,7 @@ from tests.support.browsing import Visit
 from tests.support.chromium import Page
 from tests.support.packs import TICKETS, make_pack, redeem
 from tests.support.pages.looks import EVIL
-from tests.support.panels import open_as, panel
+from tests.support.panels import open_as, panel, sign_in
 from tests.support.resources import make_campaign
 from tests.support.waiting import until
 from tests.support.world import World
@@ -151,6 +151,33 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
     await visit.page.click(f"{FORM} [data-act=entry]")
     await visit.page.click("dialog [data-act=claim]")
     await visit.page.wait_for_selector("dialog [data-status=FULFILLED]")
+    visit.forgive("400")
+
+
+async def test_form_starts_with_what_its_own_player_sent_and_edited(fair: World, visit: Visit) -> None:
+    entry = {**ENTRY, "min_age": 0, "captcha": "", "fields": ENTRY["fields"][:1]}
+    world, game_id = await entered(fair, entry)
+    sent = {"fields": {"email": "ann@example.com"}}
+    path, email, news = f"/campaigns/{world.campaign_id}/entry", f"{FORM} [name=email]", f"{FORM} [name=news]"
+    assert (await fair.stack.consumer("POST", path, sent, player="ann")).data["missing"] == ["consents.terms"]
+
+    async def form() -> tuple[str, bool]:
+        await visit.page.click("tombola-game .main")
+        shown = await visit.page.input_value(email), await visit.page.is_checked(news)
+        await visit.page.fill(email, "edited@example.com")
+        await visit.page.check(news)
+        await visit.page.keyboard.press("Escape")
+        await visit.page.wait_for_selector("dialog", state="detached")
+        return shown
+
+    await visit.open(game_id)
+    await visit.page.click("tombola-game .main")
+    await visit.page.wait_for_selector(email)
+    await visit.page.keyboard.press("Escape")
+    await sign_in(visit, "ann")
+    assert [await form(), await form()] == [("ann@example.com", False), ("edited@example.com", True)]
+    await sign_in(visit, "bob")
+    assert await form() == ("", False)
     visit.forgive("400")
 
 

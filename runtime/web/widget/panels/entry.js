@@ -36,29 +36,28 @@ sheet.replaceSync(`
 .entry .doer { max-width: none; justify-items: stretch; }
 `);
 
-/** What was typed and not sent, by campaign. It is personal, so no storage has it. @type {Map<string, Record<string, any>>} */
-const typed = new Map();
-
-/** Consents that were ticked or unticked and not sent, by campaign. @type {Map<string, Record<string, boolean>>} */
-const ticked = new Map();
+/** What was edited and not sent: fields, and consents that were ticked or unticked. Another player's is dropped. @param {Panel} panel */
+function draftOf({ round, api: { identity } }) {
+  const { player } = identity;
+  if (round.draft?.player && round.draft.player !== player) round.draft = null;
+  round.draft ??= { fields: {}, ticks: {} };
+  return Object.assign(round.draft, { player });
+}
 
 /** @param {Panel} panel @param {string} [notice] why it is asked again */
 export async function open(panel, notice = "") {
-  const { root, words, render, api } = panel;
+  const { root, words, render, round, api } = panel;
   const shadow = /** @type {ShadowRoot} */ (root.getRootNode());
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
   const campaign = encodeURIComponent(render.campaign_id);
   const path = `/campaigns/${campaign}/entry`;
   const { asked, given } = known(panel) ? await api.get(path) : { asked: (await api.get(`/public/campaigns/${campaign}`)).entry, given: null };
   if (!asked) return root.append(h("p", {}, words.t("entry_none")));
-  const said = typed.get(campaign) ?? { ...given?.fields };
-  typed.set(campaign, said);
-  const ticks = ticked.get(campaign) ?? {};
-  ticked.set(campaign, ticks);
+  const { fields: edited, ticks } = draftOf(panel);
   /** @type {Set<string>} */
   const agreed = new Set((given?.consents ?? []).filter((/** @type {any} */ one) => one.given).map((/** @type {any} */ one) => one.id));
   /** @type {Part[]} */
-  const fields = asked.fields.map((/** @type {any} */ one, /** @type {number} */ nth) => fieldOf(panel, one, `entry-${nth}`, said, Boolean(given?.old_enough) && one.key === "birth_date" && asked.min_age <= given.old_enough));
+  const fields = asked.fields.map((/** @type {any} */ one, /** @type {number} */ nth) => fieldOf(panel, one, `entry-${nth}`, edited, given?.fields?.[one.key], Boolean(given?.old_enough) && one.key === "birth_date" && asked.min_age <= given.old_enough));
   /** @type {Part[]} */
   const consents = asked.consents.map((/** @type {any} */ one, /** @type {number} */ nth) => consentOf(panel, one, `entry-consent-${nth}`, agreed, ticks));
   const parts = [...fields, ...consents];
@@ -92,9 +91,11 @@ export async function open(panel, notice = "") {
     },
     done: ({ guest_token, missing }) => {
       if (guest_token) api.identity.guest = guest_token;
-      if (missing.length) return void mark((one) => (missing.includes(`fields.${one.name}`) || missing.includes(`consents.${one.name}`) ? words.t("field_needed") : ""));
-      typed.delete(campaign);
-      ticked.delete(campaign);
+      if (missing.length) {
+        mark((one) => (missing.includes(`fields.${one.name}`) || missing.includes(`consents.${one.name}`) ? words.t("field_needed") : ""));
+        return false;
+      }
+      round.draft = null;
       panel.tell("entered", { campaign_id: render.campaign_id });
       panel.say(words.t("entry_done"));
       if (panel.given?.done) panel.given.done(panel);
@@ -127,8 +128,9 @@ function inLanguage(locale, texts) {
   return name ? { text: String(texts?.[name]), lang: name } : { text: "", lang: "" };
 }
 
-/** @param {Panel} panel @param {any} asked @param {string} id @param {Record<string, any>} said @param {boolean} proven @returns {Part} */
-function fieldOf({ words }, asked, id, said, proven) {
+/** @param {Panel} panel @param {any} asked @param {string} id @param {Record<string, any>} edited @param {any} given @param {boolean} proven @returns {Part} */
+function fieldOf({ words }, asked, id, edited, given, proven) {
+  const said = edited[asked.key] ?? given;
   const kind = String(asked.kind).replace("ENTRY_FIELD_KIND_", "");
   const { text, lang } = inLanguage(words.locale, asked.label);
   const required = (asked.required || asked.key === "birth_date") && !proven;
@@ -144,15 +146,15 @@ function fieldOf({ words }, asked, id, said, proven) {
     },
   });
   if (kind === "CHECKBOX") {
-    const input = h("input", { id, type: "checkbox", ...about, onchange: () => (said[asked.key] = input.checked) });
-    input.checked = said[asked.key] === true;
+    const input = h("input", { id, type: "checkbox", ...about, onchange: () => (edited[asked.key] = input.checked) });
+    input.checked = said === true;
     const element = h("div", {}, h("div", { class: "tick" }, input, h("label", { for: id, lang }, text, optional)), wrong);
     return part(input, element, () => input.checked, () => !input.checked);
   }
   if (kind === "ADDRESS") {
-    const kept = (said[asked.key] ??= {});
+    const kept = { ...said };
     const inputs = ADDRESS.map(([name, needed, filled]) => {
-      const own = h("input", { class: "field", id: `${id}-${name}`, name: `${asked.key}.${name}`, dir: "auto", autocomplete: filled, maxlength: name === "country" ? 2 : 200, "aria-describedby": `${id}-wrong`, "aria-required": required && needed && "true", oninput: () => (kept[name] = own.value) });
+      const own = h("input", { class: "field", id: `${id}-${name}`, name: `${asked.key}.${name}`, dir: "auto", autocomplete: filled, maxlength: name === "country" ? 2 : 200, "aria-describedby": `${id}-wrong`, "aria-required": required && needed && "true", oninput: () => (kept[name] = own.value, edited[asked.key] = kept) });
       own.value = kept[name] ?? "";
       return { name, needed, own };
     });
@@ -165,14 +167,14 @@ function fieldOf({ words }, asked, id, said, proven) {
     return { ...made, focus: () => (lacking() ?? inputs[0]).own.focus(), needed: () => (required || filled()) && Boolean(lacking()) };
   }
   const [type, filled] = INPUTS[kind] ?? INPUTS.TEXT;
-  const own = { class: "field", id, ...about, dir: "auto", oninput: () => (said[asked.key] = input.value) };
+  const own = { class: "field", id, ...about, dir: "auto", oninput: () => (edited[asked.key] = input.value) };
   const input = kind === "CHOICE"
     ? h("select", own, h("option", { value: "" }, words.t("field_choose")), ...asked.options.map((/** @type {any} */ one) => {
       const label = inLanguage(words.locale, one.label);
       return h("option", { value: one.value, lang: label.lang || undefined }, label.text || one.value);
     }))
     : h("input", { ...own, type, autocomplete: FILLED[asked.key] ?? filled, maxlength: type === "text" ? 200 : undefined, step: type === "number" ? "any" : undefined });
-  input.value = said[asked.key] ?? "";
+  input.value = said ?? "";
   const element = h("div", {}, h("label", { for: id, lang }, text, optional), input, wrong);
   const read = () => {
     const value = input.value.trim();

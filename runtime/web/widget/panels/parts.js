@@ -117,14 +117,19 @@ export async function pages(panel, path, draw, { blank: none, tag = "ul", into =
 /**
  * A button for a one-time action: a double click, a lost response or a reload reuses its idempotency key.
  * ready: whether it can be sent; body: the request or a function for it; answer: what to add to the request to send it
- * again after a refusal, or null; refused: whether the caller shows the refusal.
+ * again after a refusal, or null; refused: whether the caller shows the refusal; done: false if it is to be sent again.
  * @param {Panel} panel
- * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, answer?: (error: any) => Promise<object | null>, refused?: (error: any) => boolean, done: (reply: any) => void}} deed
+ * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, answer?: (error: any) => Promise<object | null>, refused?: (error: any) => boolean, done: (reply: any) => void | boolean}} deed
  */
 export function doer(panel, { label, act, path, type = "button", body = {}, before, ready, answer, refused, done }) {
   const button = h("button", { class: "small strong", type, "data-act": act, onclick: () => void press() }, label);
   const place = h("div", { class: "doer" }, button);
   return place;
+
+  function free() {
+    button.textContent = label;
+    button.removeAttribute("aria-disabled");
+  }
 
   async function press() {
     if (button.getAttribute("aria-disabled") === "true" || ready?.() === false) return;
@@ -134,19 +139,19 @@ export function doer(panel, { label, act, path, type = "button", body = {}, befo
     try {
       await before?.();
       const asked = typeof body === "function" ? body() : body;
-      done(await once(panel, path, asked).catch(async (error) => {
+      const over = done(await once(panel, path, asked).catch(async (error) => {
         const more = await answer?.(error);
         if (!more) throw error;
         return once(panel, path, { ...asked, ...more }, asked);
       }));
+      if (over === false) free();
       void panel.round.look();
       panel.round.dispatchEvent(new Event("had"));
     } catch (error) {
       const { reason, said, back } = inWords(panel, error, act);
       // A completed action is not offered again.
       place.replaceChildren(...(reason.startsWith("ALREADY_") ? [] : [button]), ...(refused?.(error) ? [] : [refusal(panel, error, act)]));
-      button.textContent = label;
-      button.removeAttribute("aria-disabled");
+      free();
       panel.say(`${said} ${back}`);
       panel.tell("refused", { reason, message: String(/** @type {any} */ (error).message), resets_at: Number(/** @type {any} */ (error).data?.resets_at ?? 0) });
     }
@@ -158,7 +163,7 @@ const underWay = new Map();
 
 /** What an act answers: asked for with one key until it is known what became of it. named: the body without what differs in a retry. @param {Panel} panel @param {string} path @param {object} body @param {object} [named] */
 function once({ api }, path, body, named = body) {
-  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${digest(JSON.stringify(named))}`;
+  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${digest(api.identity.player + JSON.stringify(named))}`;
   const running = underWay.get(name) ?? ask();
   underWay.set(name, running);
   return running;

@@ -173,3 +173,50 @@ FROM leaderboard_disqualifications AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.board_id > $3)
   AND x.board_id = ANY(ARRAY(SELECT b.board_id FROM leaderboards AS b WHERE b.tenant_id = $1))
 ORDER BY x.board_id LIMIT $4
+
+-- name: message
+-- The log of messages to the player.
+SELECT x.delivery_id AS key, to_jsonb(x) - '{tenant_id,next_attempt_at}'::text[] AS data
+FROM integration_deliveries AS x
+WHERE x.tenant_id = $1 AND starts_with(x.integration_id, 'messages_')
+  AND (x.event #>> '{data,player_id}') COLLATE "C" = $2 AND ($3::text IS NULL OR x.delivery_id > $3)
+ORDER BY x.delivery_id LIMIT $4
+
+-- name: ticket
+-- Tickets in closed draws.
+SELECT x.draw_id::text AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM draw_tickets AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.draw_id > $3)
+ORDER BY x.draw_id LIMIT $4
+
+-- name: listed_tickets
+-- Tickets in imported lists of draws.
+SELECT x.draw_id::text AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM draw_lists AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.draw_id > $3)
+  AND x.draw_id = ANY(ARRAY(SELECT d.draw_id FROM draws AS d WHERE d.tenant_id = $1))
+ORDER BY x.draw_id LIMIT $4
+
+-- name: game_count
+-- Counts of plays by game.
+SELECT x.game_id::text AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM game_players AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.game_id > $3)
+  AND x.game_id = ANY(ARRAY(SELECT g.game_id FROM games AS g WHERE g.tenant_id = $1))
+ORDER BY x.game_id LIMIT $4
+
+-- name: prize_count
+-- Counts of awards by prize.
+SELECT x.prize_id::text AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM prize_players AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.prize_id > $3)
+  AND x.prize_id = ANY(ARRAY(SELECT p.prize_id FROM prizes AS p WHERE p.tenant_id = $1))
+ORDER BY x.prize_id LIMIT $4
+
+-- name: audit
+-- Audit entries about the player, without the staff member.
+SELECT x.entry_id AS key, to_jsonb(x) - '{tenant_id,actor,trace_id}'::text[] AS data
+FROM audit_entries AS x
+WHERE x.tenant_id = $1 AND audit_player(x.subject_type, x.subject_id, x.before, x.after) = $2
+  AND ($3::text IS NULL OR x.entry_id > $3)
+ORDER BY x.entry_id LIMIT $4

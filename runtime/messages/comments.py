@@ -1021,7 +1021,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "ExportedItem": {
         "id": "An id that is unique only within this list.",
-        "kind": "profile, contact, session, play, reward, delivery, balance, movement, turns, turn_movement, rung, quest, quest_event, standing, score or disqualification.",
+        "kind": "profile, contact, session, signed_in, play, reward, answer, delivery, balance, movement, turns, turn_movement, rung, quest, referral_code, referral, quest_event, redemption, entry, standing, score, disqualification, message, ticket, listed_tickets, game_count, prize_count or audit.",
         "data": "The record."
     },
     "ErasePlayerRequest": {

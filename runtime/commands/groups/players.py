@@ -51,7 +51,7 @@ async def show_player(player: str, /, *, connection: Connection = DEFAULTS) -> N
 
 @app.command(name="export")
 async def export_player(player: str, file: Path, /, *, connection: Connection = DEFAULTS) -> None:
-    """Write all stored data of a player to a file, one JSON object per line.
+    """Write the stored data of a player to a file, one JSON object per line.
 
     Parameters
     ----------

@@ -1,7 +1,10 @@
-"""The export: all data stored about a player, in pages, to answer a subject access request.
+"""The export: the data stored about a player, in pages, to answer a subject access request.
 
 Includes the guests merged into the player, since data that did not move stays with their records. Exports one record
 at a time, kind by kind, so that each statement scans an index of one player's rows.
+
+Not exported: keyed hashes of contacts, idempotency keys, counts of wrong codes, tickets in open draws, the days counted
+for a campaign's figures, the players that the player invited, and events in streams.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class _Row(NamedTuple):
 
 
 async def export_player(engine: Engine, request: m.ExportPlayerRequest) -> m.ExportPlayerReply:
-    """Exports all data stored about a player, with unmasked contacts. Recorded in the audit log."""
+    """Exports the data stored about a player, with unmasked contacts. Recorded in the audit log."""
     tenant_id = tenant_of(request)
     await find(engine.database, tenant_id, request.id)
     query = ("export of all", tenant_id, request.id)

@@ -163,6 +163,12 @@ async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Ph
     player = (await lived(world, phone))["player"]["id"]
     both = "INSERT INTO login_quarters SELECT tenant_id, player_id, timestamptz '2026-01-01 00:00Z' FROM players"
     await stack.database.execute(both)  # Of guest and player under one key.
+    for statement in (
+        "draw_tickets (tenant_id, draw_id, first_ticket, tickets, player_id, holder) VALUES ($1, 'd', 0, 1, $2, '')",
+        "integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status, event) VALUES"
+        """ ($1, 'messages_c', 'd', 'e', 't', 'dead', format('{"data": {"player_id": "%s"}}', $2::text)::json)""",
+    ):
+        await stack.database.execute(f"INSERT INTO {statement}", stack.tenant_id, player)
     path, items, cursor = f"/admin/players/{player}/export", list[dict[str, Any]](), ""
     while True:
         page = (await stack.admin("GET", path, limit=3, cursor=cursor)).data
@@ -177,6 +183,7 @@ async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Ph
     assert "once a guest" in guest["display_name"] and "unsubscribed" in guest, "what did not move is exported too"
     kinds = {item["kind"] for item in items}
     assert kinds >= {"profile", "contact", "session", "play", "reward", "balance", "movement", "turns", "quest"}
+    assert kinds >= {"message", "ticket", "game_count", "prize_count", "audit"}
     for text in (PHONE, EMAIL, "Ophelia Quince", "marzipan", "lucky-clover"):
         assert text in str(items), text
     audit = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]

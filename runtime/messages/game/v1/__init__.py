@@ -4266,8 +4266,9 @@ class ExportedItem(betterproto2.Message):
 
     kind: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    profile, contact, session, play, reward, delivery, balance, movement, turns, turn_movement, rung, quest,
-    quest_event, standing, score or disqualification.
+    profile, contact, session, signed_in, play, reward, answer, delivery, balance, movement, turns, turn_movement, rung,
+    quest, referral_code, referral, quest_event, redemption, entry, standing, score, disqualification, message, ticket,
+    listed_tickets, game_count, prize_count or audit.
     """
 
     data: "dict[str, Any] | None" = betterproto2.field(

@@ -54,11 +54,12 @@ due AS (
            p.due AND NOT p.instant AND p.channel <> 'manual' AS sent,
            p.due AND p.channel = 'manual' AS awaited,
            p.due AND p.channel = 'voucher_code' AS coded,
-           p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL AS uncoded,
+           p.due AND p.channel = 'voucher_code' AND k.unexpired IS NOT TRUE AS uncoded,
+           k.code_id AS reserved_code_id,
            k.key_id AS reserved_key_id,
            k.ciphertext AS reserved_ciphertext,
            row_number() OVER (
-               PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL ORDER BY h.nth
+               PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' AND k.unexpired IS NOT TRUE ORDER BY h.nth
            ) AS code_nth
     FROM evaluated AS h
     CROSS JOIN LATERAL (
@@ -66,8 +67,12 @@ due AS (
                z.redemption_mode <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
-    -- The win took a code unless the prize's channel was another. No lock needed: the reward's lock covers it.
-    LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
+    -- The win took a code unless the prize's channel was another; it may have expired since. No lock needed: the reward's
+    -- lock covers it.
+    LEFT JOIN LATERAL (
+        SELECT c.code_id, c.key_id, c.ciphertext, c.expires_at > now() AS unexpired
+        FROM codes AS c WHERE c.tenant_id = $1 AND c.reward_id = h.reward_id
+    ) AS k ON true
     WHERE h.effective_status = 'won' AND h.suspended IS NULL AND h.problems IS NULL
       AND h.entry_missing IS NULL AND h.barred_country IS NULL
 ),
@@ -82,10 +87,17 @@ code_picks AS (
         ORDER BY c.expires_at, c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
     ) AS f
 ),
+expired_codes AS (
+    -- Replaced by the picks. SKIP LOCKED: a revoke locks the code before the reward, and so would deadlock with a wait.
+    SELECT c.prize_id, c.code_id, d.nth FROM due AS d
+    JOIN codes AS c ON c.tenant_id = $1 AND c.prize_id = d.prize_id AND c.code_id = d.reserved_code_id
+    WHERE d.uncoded FOR UPDATE OF c SKIP LOCKED
+),
 ready AS (
     SELECT d.*, p.code_id AS picked_code_id
     FROM due AS d LEFT JOIN code_picks AS p ON d.uncoded AND p.prize_id = d.prize_id AND p.nth = d.code_nth
-    WHERE NOT d.uncoded OR p.code_id IS NOT NULL
+    WHERE NOT d.uncoded
+       OR p.code_id IS NOT NULL AND (d.reserved_code_id IS NULL OR d.nth IN (SELECT e.nth FROM expired_codes AS e))
 ),
 moved AS (
     UPDATE rewards AS r SET
@@ -103,10 +115,18 @@ answered AS (
     FROM ready AS d JOIN moved AS n ON n.nth = d.nth
     WHERE d.answers <> '{}'
 ),
+codes_released AS (
+    UPDATE codes AS c SET reward_id = NULL, assigned_at = NULL
+    FROM expired_codes AS e JOIN moved AS n ON n.nth = e.nth
+    WHERE c.tenant_id = $1 AND c.prize_id = e.prize_id AND c.code_id = e.code_id
+    RETURNING c.code_id
+),
 codes_taken AS (
+    -- After the release: a reward has one code (codes_reward).
     UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
     FROM moved AS n
     WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.code_id = n.picked_code_id
+      AND (SELECT count(*) FROM codes_released) >= 0
     RETURNING c.reward_id, c.key_id, c.ciphertext
 ),
 tasked AS (

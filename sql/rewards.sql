@@ -197,10 +197,13 @@ WHERE r.tenant_id = $1 AND r.reward_id = $2 AND s.tenant_id = $1 AND s.prize_id 
 RETURNING s.prize_id
 
 -- name: take_code
--- Assigns a free code of prize $2 to reward $3, unless it has one. No row: it has none and none is free.
+-- Assigns a free code of prize $2 to reward $3, unless it has one. A code that expired before the delivery began is
+-- replaced. No row: it has none and none is free.
 WITH
 assigned AS (
-    SELECT key_id, ciphertext FROM codes WHERE tenant_id = $1 AND reward_id = $3
+    SELECT key_id, ciphertext FROM codes
+    WHERE tenant_id = $1 AND reward_id = $3 AND (expires_at > now() OR NOT EXISTS (
+        SELECT FROM rewards WHERE tenant_id = $1 AND reward_id = $3 AND status IN ('won', 'claimed')))
 ),
 picked AS (
     SELECT c.code_id FROM codes AS c
@@ -208,9 +211,16 @@ picked AS (
       AND NOT EXISTS (SELECT FROM assigned)
     ORDER BY c.expires_at, c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
 ),
+released AS (
+    UPDATE codes SET reward_id = NULL, assigned_at = NULL
+    WHERE tenant_id = $1 AND reward_id = $3 AND EXISTS (SELECT FROM picked)
+    RETURNING code_id
+),
 taken AS (
+    -- After the release: a reward has one code (codes_reward).
     UPDATE codes AS c SET reward_id = $3, assigned_at = now()
     FROM picked AS p WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.code_id = p.code_id
+      AND (SELECT count(*) FROM released) >= 0
     RETURNING c.key_id, c.ciphertext
 )
 SELECT key_id, ciphertext FROM assigned UNION ALL SELECT key_id, ciphertext FROM taken

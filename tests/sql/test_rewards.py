@@ -127,6 +127,11 @@ async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database
     assert await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = 't' AND prize_id = 'gone'") is None
     assert await codes(database) == {"code_1": "b", "code_2": "a", "code_3": "d"}
     assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 1
+    await reward(database, "a")
+    await database.execute("UPDATE codes SET expires_at = now() WHERE reward_id = 'a'")
+    assert await take("a") is None, "the only code has expired"
+    await database.execute("UPDATE codes SET reward_id = NULL WHERE reward_id = 'b'")
+    assert await take("a") == b"one" and (await codes(database))["code_2"] is None
     assert await beside.changed(database) == {}
 
 

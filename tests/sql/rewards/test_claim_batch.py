@@ -27,7 +27,9 @@ MADE: Final = """
     INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
         ('t', 'coupon', 'code_1', 'key', 'one', 'h1', NULL), ('t', 'coupon', 'code_2', 'key', 'two', 'h2', NULL),
         ('t', 'coupon', 'code_3', 'key', 'three', 'h3', 'has_a_code'),
-        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL), ('t', 'ticket', 'code_5', 'key', 'five', 'h5', NULL);
+        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL), ('t', 'ticket', 'code_5', 'key', 'five', 'h5', NULL),
+        ('t', 'ticket', 'expired', 'key', 'six', 'h6', 'with_ticket');
+    UPDATE codes SET expires_at = now() WHERE code_id = 'expired';
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
         ('t', 'task_there', 'on_its_way', 'parcel', 'camp', 'ann', 'webhook', 'retry');
 """
@@ -115,8 +117,9 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
         shown = {first: b"one", second: b"two", "has_a_code": b"three", "with_ticket": b"five"}
         assert row["ciphertext"] == shown.get(name), name
         assert row["key_id"] == ("key" if name in shown else None), name
-    codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id <= 'code_4'")
-    given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code")}
+    codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't'")
+    given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code"), ("code_5", "with_ticket")}
+    given |= {("expired", None)}
     assert {(row["code_id"], row["reward_id"]) for row in codes} >= given
     assert await beside.changed(database) == {}
 

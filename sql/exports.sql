@@ -144,7 +144,7 @@ ORDER BY found.id
 
 -- name: ledger
 -- Wallet movements by player, each player's in order. $6 to $8: the player, seq and id to continue after; $9 how many
--- rows to scan. All merchants may read the tenant's wallets.
+-- rows to scan. All merchants may read the tenant's wallets. leaf_index and entry: of adjustments, as for play_receipts.
 WITH seen AS (
     SELECT * FROM ledger_entries
     WHERE tenant_id = $1 AND (player_id, seq, entry_id) > ($6::text, $7::bigint, $8::text)
@@ -156,8 +156,11 @@ FROM (SELECT) AS always
 LEFT JOIN (
     SELECT concat_ws('/', l.seq, l.entry_id, l.player_id) AS position, iso(l.created_at) AS created_at,
            l.entry_id AS id, l.player_id, l.scope_key, l.currency, l.amount, l.balance_after, l.reason, l.reference_id,
-           l.reward_id, l.seq
+           l.reward_id, l.seq, n.leaf_index,
+           CASE WHEN n.leaf_index IS NOT NULL THEN convert_from(log_entry(n), 'UTF8') END AS entry
     FROM seen AS l
+    LEFT JOIN log_leaves AS n ON n.tenant_id = $1 AND n.kind = 'adjustment'
+        AND n.row_id = CASE WHEN l.reason = 'adjustment' THEN l.entry_id END
     WHERE ($2 = '' OR l.scope_key IN ($1, $2) OR l.scope_key IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
       AND ($3 = '' OR l.scope_key = $3)
       AND ($4::bigint = 0 OR l.created_at >= at_unix($4)) AND ($5::bigint = 0 OR l.created_at < at_unix($5))

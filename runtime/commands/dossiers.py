@@ -13,8 +13,8 @@ JSON lines; each is an object with one field, which names its kind:
     ledger    a movement of a balance in these scopes
     mark      the last entry of the log: every row from before its time is in the log
     terms     the text of terms, before the first play that they decided
-    play      what decides a play again, and its entry in the log, as rewards and audit entries have; the session
-              without its MAC and player
+    play      what decides a play again, and its entry in the log, as rewards, adjustments and audit entries have; the
+              session without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
     winner    a rank of a draw or leaderboard, and its reward
     evidence  a line of a draw's evidence file
@@ -166,7 +166,7 @@ async def write(
     # After the plays, so that the ledger has the credits of each play in the file.
     async for entry in rows(edge, "ledger", campaign_id if scopes <= {campaign_id} else ""):
         if entry["scope_key"] in scopes:
-            movement = {name: entry[name] for name in _LEDGER}
+            movement = {name: entry[name] for name in _LEDGER} | _logged(entry, size)
             writer.line("ledger", {**movement, "player": pseudonyms.of(entry["player_id"])})
     async for contest, board, path in _contests(edge, campaign_id):
         if board is not None:

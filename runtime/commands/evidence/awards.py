@@ -14,7 +14,9 @@ TABLES: Final = """
     CREATE TABLE games (id PRIMARY KEY, scope);
     CREATE TABLE rungs (game, id, currency, threshold, prize_id, spends, is_auto, is_current);
     CREATE TABLE changed (id);
-    CREATE TABLE ledger (id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at);
+    CREATE TABLE ledger (
+        id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at, logged_at);
+    CREATE TABLE unfounded (id, is_open);
     CREATE TABLE credits (play_id, currency, amount);
     CREATE TABLE denied (play_id, prize_id, quantity);
     CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
@@ -29,6 +31,9 @@ TABLES: Final = """
     CREATE INDEX ledger_reward ON ledger (reward_id);
     CREATE INDEX granted_reward ON granted (reward_id);
     CREATE INDEX scores_board ON scores (board, player);
+    CREATE VIEW movements AS
+        SELECT *, min(at) OVER (PARTITION BY player, scope, currency ORDER BY seq DESC, id DESC) AS before FROM ledger;
+    CREATE VIEW adjustments AS SELECT id, before AS at, logged_at FROM movements WHERE reason = 'adjustment';
     CREATE VIEW free AS
         WITH
             least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
@@ -39,6 +44,7 @@ TABLES: Final = """
 """
 
 """free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""
+"""before: the movement existed then, since a later one of its balance did."""
 
 _POINTS: Final = "points"
 
@@ -56,15 +62,32 @@ _BROKEN_BALANCES: Final = """
         FROM ledger
     ) WHERE before + amount <> balance_after
 """
-_UNFOUNDED: Final = """
-    SELECT l.id FROM ledger AS l LEFT JOIN rewards AS r ON r.id = l.reward_id LEFT JOIN plays AS p ON p.id = l.reference
-    WHERE l.scope = (SELECT campaign FROM head) AND l.at < (SELECT made_at FROM head) AND CASE
-        WHEN l.reason = 'milestone_spend' THEN r.id IS NULL
-        WHEN l.reason = 'play_reward' AND l.reward_id = '' THEN p.id IS NULL
-        WHEN l.reason = 'play_reward'
-            THEN r.id IS NULL OR (l.currency, l.amount) <> ('points', CAST(r.value AS integer) * r.quantity)
-        ELSE false END
+_FIND_UNFOUNDED: Final = """
+    INSERT INTO unfounded
+    SELECT id, is_founded IS NULL OR scope <> (SELECT campaign FROM head)
+            OR before >= coalesce(?, (SELECT max(at) - 60 FROM plays), 0)
+    FROM (
+        SELECT l.*, CASE
+            WHEN l.reason = 'milestone_spend' THEN r.id IS NOT NULL AND l.amount < 0
+            WHEN l.reason = 'play_reward' AND l.reward_id = '' THEN p.player IS l.player
+            WHEN l.reason = 'play_reward' THEN (r.type, l.currency) IS ('points', 'points')
+                AND CAST(r.value AS integer) * r.quantity = (
+                    SELECT sum(amount) FROM ledger AS o WHERE o.reward_id = l.reward_id AND o.reason = 'play_reward')
+            WHEN l.reason = 'reversal' AND l.reward_id <> '' THEN EXISTS (
+                SELECT 1 FROM ledger AS o WHERE o.reward_id = l.reward_id
+                  AND (o.player, o.scope, o.currency) = (l.player, l.scope, l.currency)
+                GROUP BY o.reward_id
+                HAVING sum(o.amount) BETWEEN min(0, sum(o.amount * (o.reason <> 'reversal')))
+                    AND max(0, sum(o.amount * (o.reason <> 'reversal'))))
+            WHEN l.reason = 'adjustment' AND l.logged_at IS NOT NULL THEN true END AS is_founded
+        FROM movements AS l
+        LEFT JOIN rewards AS r ON r.id = l.reward_id LEFT JOIN plays AS p ON p.id = l.reference
+    )
+    WHERE is_founded IS NOT true
 """
+"""Movements that follow from no play, reward or logged adjustment of the file. A reversal takes back what its reward
+moved, or less. ?: rows from before this time are in the log. is_open: of another reason, another campaign, or later."""
+
 _UNGRANTED: Final = """
     SELECT g.play_id FROM granted AS g LEFT JOIN rewards AS r ON r.id = g.reward_id
     WHERE r.id IS NULL
@@ -204,11 +227,11 @@ def _rungs(
         database.execute("INSERT INTO rungs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (game_id, *facts))
 
 
-def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any]) -> None:
-    """A line about a movement."""
+def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any], logged_at: int | None) -> None:
+    """A line about a movement. logged_at: of an adjustment."""
     names = ("id", "player", "scope_key", "currency", "seq", "amount", "balance_after", "reason", "reference_id")
-    facts = (*(one[name] for name in names), one["reward_id"], seconds(one["created_at"]))
-    database.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", facts)
+    facts = (*(one[name] for name in names), one["reward_id"], seconds(one["created_at"]), logged_at)
+    database.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", facts)
 
 
 def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
@@ -258,8 +281,10 @@ def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], micro: in
         database.execute("INSERT INTO disqualified VALUES (?, ?)", (subject, after["player_id"]))
 
 
-def problems(database: sqlite3.Connection) -> Iterator[Problem]:
-    """The findings about milestones and leaderboards."""
+def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Problem]:
+    """The findings about balances, milestones and leaderboards. until: rows from before this time are in the log; None:
+    there is no log.
+    """
 
     def names(query: str, *values: object) -> list[str]:
         return [str(name) for (name,) in database.execute(query, values)]
@@ -274,7 +299,9 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     if found := names(_DENIED, 0):
         text = "plays got the prizes that they drew: these may have been unavailable, as the operator states"
         yield Problem(text, "plays", found, is_open=True)
-    yield Problem("movements are of plays and rewards in the file", "ledger", names(_UNFOUNDED))
+    database.execute(_FIND_UNFOUNDED, (until,))
+    wrong = names("SELECT id FROM unfounded WHERE NOT is_open")
+    yield Problem("movements are of plays and rewards in the file", "ledger", wrong)
     yield Problem("milestones that plays granted have their reward", "granted", names(_UNGRANTED))
     text = "rewards of milestones follow from the balances, or from the plays that granted them"
     yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,14 +28,20 @@ from runtime.rules.log.notes import BadNote, VerifierKey
 
 KIND: Final = "the dossier of a campaign"
 
-NAMES: Final = {"plays": "plays", "rewards": "rewards", "draws": "draws", "audits": "audit entries"}
+NAMES: Final = {
+    "plays": "plays",
+    "rewards": "rewards",
+    "draws": "draws",
+    "audits": "audit entries",
+    "adjustments": "adjustments",
+}
 """Tables of the lines that have an entry in the log."""
 
 _NAMED_MAX: Final = 5
 """Failures of one kind that are named."""
 
 _TABLES: Final = """
-    CREATE TABLE head (campaign, made_at);
+    CREATE TABLE head (campaign);
     CREATE TABLE plays (id PRIMARY KEY, player, game, at, micro, score, wins, points, logged_at);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
     CREATE TABLE rewards (
@@ -150,7 +156,7 @@ class _Check:
         self.evidence: list[Path] = []
         self.closings: dict[str, list[tuple[dict[str, Any], int]]] = {}  # Draw -> its close in the log, and the time.
         self.verifiers: list[tuple[bool, bool]] = []  # Whether it has its hash, and is the program of this version.
-        self.mislogged: dict[str, list[str]] = {"play": [], "reward": [], "draw": [], "audit": []}
+        self.mislogged: dict[str, list[str]] = {kind.removesuffix("s"): [] for kind in NAMES}
         self.log = LogOfFile(folder / "leaves", key, witness, trusted)
 
     def findings(self, path: Path) -> Iterator[Finding]:
@@ -174,13 +180,13 @@ class _Check:
             claimed, current = (all(found) for found in zip(*self.verifiers, strict=True))
             text = "the programs in the file are those of this version"
             yield Finding(text if current else f"{text}: compare their hashes", (current or None) if claimed else False)
-        yield from self._of_log()
+        until = yield from self._of_log()
         yield from self._of_plays()
         yield self._none("rewards are those of their plays", "won", _UNREWARDED)
         yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
         yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
-        for problem in (*ranks.problems(self.database), *awards.problems(self.database)):
+        for problem in (*ranks.problems(self.database), *awards.problems(self.database, until)):
             yield self._finding(problem.text, problem.table, problem.names, is_open=problem.is_open)
         for text, table, query in states.CHECKS:
             yield self._none(text, table, query)
@@ -189,7 +195,7 @@ class _Check:
         yield from self._open()
 
     def _read_head(self, head: dict[str, Any]) -> None:
-        self.database.execute("INSERT INTO head VALUES (?, ?)", (head["campaign"]["id"], head["made_at"]))
+        self.database.execute("INSERT INTO head VALUES (?)", (head["campaign"]["id"],))
 
     def _read_verifier(self, one: dict[str, Any]) -> None:
         hashed = hashlib.sha256(one["text"].encode()).hexdigest()
@@ -200,7 +206,10 @@ class _Check:
         awards.read_game(self.database, game)
 
     def _read_ledger(self, one: dict[str, Any]) -> None:
-        awards.read_ledger(self.database, one)
+        logged_at, own = None, {name: one[name] for name in ("id", "scope_key", "currency", "amount", "reference_id")}
+        if one["reason"] == "adjustment":
+            logged_at = self._logged(one, "adjustment", own, awards.seconds(one["created_at"]))
+        awards.read_ledger(self.database, one, logged_at)
 
     def _read_board(self, board: dict[str, Any]) -> None:
         awards.read_board(self.database, board)
@@ -311,19 +320,21 @@ class _Check:
         logged_at = self._logged(line, "draw", own, line["drawn_at"])
         self.database.execute("INSERT INTO draws VALUES (?, ?, ?)", (draw_id, line["drawn_at"], logged_at))
 
-    def _of_log(self) -> Iterator[Finding]:
+    def _of_log(self) -> Generator[Finding, None, float | None]:
+        """The findings, and the time before which every row is in the log; None: there is no log."""
         (newest,) = self.database.execute("SELECT max(logged_at) FROM plays").fetchone()
         until = yield from self.log.findings(newest)
         if until is None:
-            return
-        for kind in ("plays", "rewards", "draws", "audits"):
-            text = f"{NAMES[kind]} are in the log, or later than its checkpoint"
+            return None
+        for kind, name in NAMES.items():
+            text = f"{name} are in the log, or later than its checkpoint"
             yield self._none(text, kind, _UNLOGGED.format(kind), until)
             if count := self._count(f"{kind} WHERE logged_at IS NULL"):
-                text = f"{count:,} {NAMES[kind]} are not in the log yet: write the dossier again to check them"
+                text = f"{count:,} {name} are not in the log yet: write the dossier again to check them"
                 yield Finding(text, None)
         for kind, wrong in self.mislogged.items():
             yield self._finding(f"{NAMES[kind + 's']} are those of the log", kind + "s", wrong)
+        return until
 
     def _of_plays(self) -> Iterator[Finding]:
         total, text = self.counts["play"], "plays follow from their terms and seeds"
@@ -370,4 +381,7 @@ class _Check:
             yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
         if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
             yield Finding(f"{count:,} audit entries: only their action and time are compared with the log", None)
+        if count := self._count("unfounded WHERE is_open"):
+            text = f"{count:,} movements are of codes, merged guests, other campaigns, or later than the log"
+            yield Finding(f"{text}: the file does not show what they follow from", None)
         yield Finding("the operator wrote the file: compare plays with the receipts of their players", None)

@@ -75,7 +75,7 @@ EXPORTS: Final = {
     "play_receipts": _Kind(_SQL["play_receipts"], "play"),
     "rewards": _Kind(_SQL["rewards"], "reward", _LOGGED),
     "winners": _Kind(_SQL["winners"], "reward"),
-    "ledger": _Kind(_SQL["ledger"]),
+    "ledger": _Kind(_SQL["ledger"], only_json=_LOGGED),
     "tasks": _Kind(_SQL["tasks"], "task"),
     "audit": _Kind(_SQL["audit"], "audit", _LOGGED | {"line"}),
     "redemptions": _Kind(_SQL["redemptions"], "redemption"),

@@ -4,6 +4,7 @@
 const UNCERTAIN = 10_000_000; // Microseconds: plays so shortly before or after a board was closed may count or not.
 const push = (map, key, one) => (map.has(key) ? map.get(key).push(one) : map.set(key, [one]));
 const add = (map, key, amount) => map.set(key, (map.get(key) ?? 0) + amount);
+const sum = (moves) => moves.reduce((total, one) => total + one.amount, 0);
 const ordered = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 export class Awards {
@@ -64,9 +65,9 @@ export class Awards {
   }
 
   /** [text, names of wrong rows, whether they are open rather than wrong] */
-  *problems({ head, plays, rewards, winners, prizes, stock }) {
-    const movements = [...this.wallets.values()].flat();
+  *problems({ head, plays, rewards, winners, prizes, stock, until, isLogged }) {
     yield ["movements of balances continue each other", [...this.wallets.values()].flatMap(broken)];
+    const movements = [...this.wallets.values()].flatMap(withTimes);
     const isKnown = (credit) => plays.has(credit.split(" ")[0]);
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
     const isFree = (id, quantity) => prizes.has(id) && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
@@ -74,8 +75,12 @@ export class Awards {
     yield ["plays were denied no prize that was free all the time", [...withheldFrom]];
     const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
     yield ["plays got the prizes that they drew: these may have been unavailable, as the operator states", [...others], true];
-    const unfounded = movements.filter((one) => one.scope_key === head.campaign.id && one.at < head.made_at && !founded(one, plays, rewards));
-    yield ["movements are of plays and rewards in the file", unfounded.map((one) => one.id)];
+    const unlogged = movements.filter((one) => one.reason === "adjustment" && one.entry === undefined && one.before < until);
+    yield ["adjustments are in the log", isLogged ? unlogged.map((one) => one.id) : []];
+    const unfounded = movements.map((one) => [one, this.isFounded(one, plays, rewards)]).filter(([, isFounded]) => !isFounded);
+    const isWrong = ([one, isFounded]) => isFounded === false && one.scope_key === head.campaign.id && one.before < until;
+    yield ["movements are of plays and rewards in the file", unfounded.filter(isWrong).map(([one]) => one.id)];
+    this.unshown = unfounded.filter((one) => !isWrong(one)).length;
     const ungranted = [...this.granted].filter(([id, one]) => Object.keys(one).some((name) => rewards.get(id)?.[name] !== one[name]));
     yield ["milestones that plays granted have their reward", ungranted.map(([, one]) => one.play_id)];
     const reached = [...rewards.values()].filter((one) => one.milestone_id && one.status !== "revoked" && !this.isReached(one));
@@ -89,6 +94,22 @@ export class Awards {
       const ranks = winners.filter((one) => one.of === board.id).sort((a, b) => a.rank - b.rank);
       yield [`ranks of ${board.id} follow from the plays`, this.misranked(board, ranks, [...plays.values()]), ranks.some((one) => !players.has(one.player))];
     }
+  }
+
+  /** Whether a movement follows from a play, a reward or the log; null: the file cannot show it. */
+  isFounded({ reason, reward_id: id, reference_id: play, player, scope_key, currency, amount, entry }, plays, rewards) {
+    const [reward, moved] = [rewards.get(id), this.spent.get(id) ?? []];
+    if (reason === "milestone_spend") return !!reward && amount < 0;
+    if (reason === "play_reward" && !id) return plays.get(play)?.player === player;
+    if (reason === "play_reward") {
+      const won = sum(moved.filter((one) => one.reason === reason));
+      return reward?.type === "points" && currency === "points" && won === Math.trunc(reward.value) * reward.quantity;
+    }
+    if (reason !== "reversal" || !id) return (reason === "adjustment" && entry !== undefined) || null;
+    // Takes back what the reward moved, or less.
+    const own = moved.filter((one) => one.player === player && one.scope_key === scope_key && one.currency === currency);
+    const [left, whole] = [sum(own), sum(own.filter((one) => one.reason !== reason))];
+    return left >= Math.min(0, whole) && left <= Math.max(0, whole);
   }
 
   /** Whether a milestone's reward follows from a balance, or from the play that granted it. */
@@ -168,12 +189,10 @@ function broken(moves) {
   return moves.sort((a, b) => a.seq - b.seq || ordered(a.id, b.id)).filter(isBroken).map((one) => one.id);
 }
 
-function founded({ reason, reward_id: id, reference_id: reference, currency, amount }, plays, rewards) {
-  const reward = rewards.get(id);
-  if (reason === "milestone_spend") return !!reward;
-  if (reason !== "play_reward") return true;
-  if (!id) return plays.has(reference);
-  return !!reward && currency === "points" && amount === Math.trunc(reward.value) * reward.quantity;
+/** The movements of a sorted wallet. before: a movement existed then, since a later one did. */
+function withTimes(moves) {
+  let before = Infinity;
+  return moves.map((_, at) => moves.at(-1 - at)).map((one) => ({ ...one, before: (before = Math.min(before, one.at)) }));
 }
 
 /** A player's score of a board, and when it was reached. */

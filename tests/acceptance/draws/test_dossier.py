@@ -55,6 +55,8 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     board = {"campaign_id": world.campaign_id, "name": "Board", "metric": "plays", "mode": "sum"}
     board["prizes"] = [{"from_rank": 1, "to_rank": 1, "prize_id": cup}]
     board_id = (await world.stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    gems = {"player_id": "vera", "scope_key": world.campaign_id, "currency": "gem", "amount": 5, "reference_id": "gift"}
+    assert (await world.stack.admin("POST", "/admin/wallet/adjustments", gems)).code == "OK"
     correction = {"player_id": "walt", "delta": 3, "reason": "a lost play"}
     assert (await world.stack.admin("POST", f"/admin/leaderboards/{board_id}/adjust", correction)).code == "OK"
     assert (await world.stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
@@ -98,6 +100,18 @@ def withhold(lines: list[dict[str, Any]]) -> None:
     lines.remove({"reward": reward})
     for prize in all_of(lines, "prize"):
         prize["stock"].update(awarded=0)
+
+
+def credit(lines: list[dict[str, Any]], **facts: str) -> None:
+    """A movement before all others of a balance, as if it were later than the log."""
+    one = first(lines, "ledger")
+    more = {"id": "entry_other", "amount": 5, "balance_after": 5, "seq": 0, "created_at": "2099-01-01T00:00:00Z"}
+    lines.insert(-1, {"ledger": one | more | facts})
+    one.update(balance_after=7, created_at="2020-01-01T00:00:00Z")
+
+
+def adjusted(lines: list[dict[str, Any]]) -> Any:
+    return next(one for one in all_of(lines, "ledger") if one["reason"] == "adjustment")
 
 
 def deny(lines: list[dict[str, Any]]) -> None:
@@ -189,7 +203,11 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "rewards of milestones": lambda lines: given(lines, milestone=True).update(milestone_id="other"),
     "movements of": lambda lines: first(lines, "ledger").update(amount=1),
     "plays credited": lambda lines: [first(lines, "ledger").update(amount=1, balance_after=1)],
-    "movements are": lambda lines: lines.remove({"play": all_of(lines, "play")[-1]}),
+    "movements are": lambda lines: credit(lines, reference_id="play_other"),
+    "FAILED movements are": lambda lines: credit(lines, reason="reversal", reward_id=given(lines)["id"]),
+    "FAILED adjustments are in": lambda lines: credit(lines, reason="adjustment"),
+    "FAILED adjustments are those": lambda lines: adjusted(lines).update(amount=6, balance_after=6),
+    "open .*does not show": lambda lines: credit(lines, reason="code"),
     "ranks of": lambda lines: all_of(lines, "winner")[-1].update(score=9),
     "audit entries are": lambda lines: first(lines, "audit").update(action="game.update"),
     "audit entries are those": lambda lines: audited(lines, "leaderboard.adjust")["after"].update(delta=4),

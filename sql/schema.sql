@@ -1433,7 +1433,8 @@ RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'even
     SELECT count(DISTINCT (q.quarter AT TIME ZONE c.timezone)::date)
     FROM campaigns AS c
     JOIN login_quarters AS q ON q.tenant_id = tenant AND q.player_id = player
-    WHERE c.tenant_id = tenant AND c.campaign_id = campaign AND (since IS NULL OR q.quarter >= since)
+    WHERE c.tenant_id = tenant AND c.campaign_id = campaign
+      AND (since IS NULL OR q.quarter >= date_bin('15 minutes', since, 'epoch'))
 ) ELSE (
     SELECT least(CASE condition ->> 'kind'
         WHEN 'plays' THEN count(*)

@@ -228,7 +228,7 @@ async def test_quest_of_logins_counts_days(world: World) -> None:
 async def test_login_before_the_period_or_the_start_date_does_not_count(world: World) -> None:
     player = await log_in(world.stack, contact="weeks@example.com")
     quest = await quest_of(world, "logins", 1, type="weekly")
-    later = await quest_of(world, "logins", 2, start_date=int(time.time()) - 1800)
+    later = await quest_of(world, "logins", 2, start_date=int(time.time()) - 1)
     await sign_in(world, player, "login_weeks_000000000000000000")
     await days_ago(world, player, 7)
     assert (await complete(world, quest, player)).data["turns_granted"] == 3

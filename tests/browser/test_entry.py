@@ -7,7 +7,7 @@ from tests.support.chromium import Page
 from tests.support.packs import TICKETS, make_pack, redeem
 from tests.support.pages.looks import EVIL
 from tests.support.panels import open_as, panel, sign_in
-from tests.support.resources import make_campaign
+from tests.support.resources import make_campaign, make_draw
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -253,9 +253,7 @@ async def test_draws_show_tickets_until_now_and_then_what_was_won(fair: World, v
     await make_pack(fair, "TICKET-01", gives=TICKETS)
     await open_as(visit, game_id, "lucky")
     assert (await redeem(fair, "TICKET-01", "lucky")).code == "OK"
-    draw = {"campaign_id": fair.campaign_id, "name": "Autumn raffle", "tickets": {"currency": "ticket"}}
-    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id = (await fair.stack.admin("POST", "/admin/draws", draw)).data["id"]
+    draw_id = await make_draw(fair.stack, fair.campaign_id, prize_id, tickets={"currency": "ticket"})
     await open_as(visit, game_id, "lucky")
     await panel(visit, "draws")
     await visit.page.wait_for_selector("dialog [data-draw]:has-text('Bicycle') >> text=You have 5 tickets")

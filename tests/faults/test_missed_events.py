@@ -9,7 +9,7 @@ from ops.servers.valkey import Valkey
 from runtime.events import TYPES
 from runtime.operations.budget_alerts import thresholds
 from runtime.streams import backfill, expiry
-from tests.support.deliveries import deliveries, delivering, event, register, working
+from tests.support.deliveries import deliveries, event, register, sweep, working
 from tests.support.guests import log_in, new_guest
 from tests.support.leaderboards import make_board
 from tests.support.quests import open_quest
@@ -148,8 +148,7 @@ async def test_failed_delivery_is_emitted_once_by_stream_or_backfill(
 
     async def give_up() -> str:
         receiver.replies = [status(410 if how == "an attempt" else 204)]
-        async with delivering(stack.engine) as worker:
-            await worker.sweep()
+        await sweep(stack.engine)
         if how == "no callback":
             await stack.database.execute("UPDATE tasks SET lease_until = now()")
             assert await expiry.give_up_awaited(stack.engine) == 1

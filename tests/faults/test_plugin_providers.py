@@ -5,7 +5,7 @@ import pytest
 
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting, Delivered, Failed
 from runtime.streams.delivery import LEASES_MAX
-from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state
+from tests.support.deliveries import make_due, make_receiver_prize, make_task, state, sweep
 from tests.support.receiver import Receiver
 from tests.support.stack import TO_LOOPBACK
 
@@ -43,8 +43,7 @@ async def test_outcome_that_cannot_be_stored_fails_only_its_own_task(
     odd_prize = await make_receiver_prize(engine, TENANT, receiver.url, CHANNEL)
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     tasks = [await make_task(engine, TENANT, one) for one in (prize_id, odd_prize, prize_id)]
-    async with delivering(engine) as worker:
-        assert await worker.sweep() == 3
+    assert await sweep(engine) == 3
     assert [(await state(engine, task_id))[0] for task_id in tasks] == ["delivered", status, "delivered"]
 
 
@@ -57,8 +56,7 @@ async def test_invalid_url_does_not_crash_the_attempt(engine: Any, register: Cal
         change = "UPDATE prizes SET channel_config = jsonb_build_object('url', $2::jsonb) WHERE prize_id = $1"
         await engine.database.execute(change, prize_id, url)
         tasks.append(await make_task(engine, TENANT, prize_id))
-    async with delivering(engine) as worker:
-        assert await worker.sweep() == 2
+    assert await sweep(engine) == 2
     assert [(await state(engine, task_id))[0] for task_id in tasks] == ["delivered", "retry"]
 
 
@@ -67,7 +65,6 @@ async def test_task_that_kills_its_workers_is_dead(engine: Any, receiver: Receiv
     change = "UPDATE tasks SET status = 'delivering', attempts = $2, lease_until = now() WHERE task_id = $1"
     await engine.database.execute(change, task_id, LEASES_MAX)
     await make_due(engine, task_id)
-    async with delivering(engine) as worker:
-        assert await worker.sweep() == 1
+    assert await sweep(engine) == 1
     assert await state(engine, task_id) == ("dead", "failed")
     assert not receiver.all

@@ -44,6 +44,11 @@ async def delivering(engine: Engine, *, attempt_seconds: float = 15) -> AsyncIte
         await connector.close()
 
 
+async def sweep(engine: Engine) -> int:
+    async with delivering(engine) as worker:
+        return await worker.sweep()
+
+
 async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel: str = "webhook", **config: Any) -> str:
     prize_id = ids.make("prize")
     sealed = vault_of(engine.settings.code_keys).seal_config(

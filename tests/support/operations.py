@@ -14,7 +14,7 @@ from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.operations.reporting import views
 from runtime.wire.schema import fields_of
-from tests.support.resources import font, make_campaign, make_prize, wheel
+from tests.support.resources import font, make_campaign, make_draw, make_prize, wheel
 from tests.support.stack import BROWSER, Stack
 
 Ids = dict[str, str]
@@ -62,11 +62,9 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     begun = {"player_id": player, "login_id": f"login_{uuid.uuid4().hex}"}
     assert (await stack.core("POST", "/logins", begun)).http == 200
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    draw = {"campaign_id": campaign_id, "name": "Raffle", "tickets": {"currency": "points"}, "alternates": 1}
-    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id, drawn_id = [(await stack.admin("POST", "/admin/draws", draw)).data["id"] for _ in range(2)]
-    for step in ("close", "draw"):
-        assert (await stack.admin("POST", f"/admin/draws/{drawn_id}/{step}", {})).data
+    raffle: dict[str, Any] = {"name": "Raffle", "tickets": {"currency": "points"}, "alternates": 1}
+    draw_id = await make_draw(stack, campaign_id, prize_id, **raffle)
+    drawn_id = await make_draw(stack, campaign_id, prize_id, "close", "draw", **raffle)
     pack = {"campaign_id": campaign_id, "name": "Caps", "gives": {"turns": 1}}
     pack_id = (await stack.admin("POST", "/admin/packs", pack)).data["id"]
     assert (await stack.admin("POST", f"/admin/packs/{pack_id}/codes", {"codes": ["CAP-0001"]})).data["added"]

@@ -42,6 +42,16 @@ async def make_game(stack: Asks, campaign_id: str, *prize_ids: str, **fields: An
     return dict((await stack.admin("POST", "/admin/games", wheel(campaign_id, *prize_ids, **fields))).data)
 
 
+async def make_draw(stack: Asks, campaign_id: str, prize_id: str, *steps: str, **fields: Any) -> str:
+    """A draw of one prize, on which these steps were taken."""
+    draw = {"campaign_id": campaign_id, "name": "Car", "tickets": {"entries": True}, **fields}
+    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
+    draw_id = str((await stack.admin("POST", "/admin/draws", draw)).data["id"])
+    for step in steps:
+        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    return draw_id
+
+
 async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[str, Any]:
     session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
     made = await stack.consumer("POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player)
@@ -68,11 +78,7 @@ async def one_of_every_event(stack: Any) -> str:
     await stack.admin("POST", f"/admin/packs/{pack_id}/codes", {"codes": ["CAP-2222-3333"]})
     code = {"campaign_id": campaign_id, "code": "CAP-2222-3333"}
     assert (await stack.consumer("POST", "/codes/redeem", code, player="player_a")).http == 200
-    draw = {"campaign_id": campaign_id, "name": "Car", "tickets": {"ranking": board_id}}
-    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
-    for step in ("close", "draw"):
-        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).http == 200
+    await make_draw(stack, campaign_id, prize_id, "close", "draw", tickets={"ranking": board_id})
     await sign_log(stack)
     return str(campaign_id)
 

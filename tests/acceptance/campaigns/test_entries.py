@@ -15,7 +15,7 @@ from runtime.operations import API
 from runtime.operations.entries import contacts, submit
 from tests.support import invariants
 from tests.support.locks import blocked
-from tests.support.resources import make_campaign
+from tests.support.resources import make_campaign, make_draw
 from tests.support.rewards import Shelf
 from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack, fields_of, refused
@@ -502,16 +502,14 @@ async def test_draw_has_a_ticket_for_each_admitted_entry_complete_in_time(stack:
     abroad = {"player_id": "cleo", "country": "FR", "consents": {"terms": True}}
     assert (await stack.core("POST", desk.path, abroad)).data["missing"] == []
     await desk.change(mode="ENTRY_MODE_BEFORE_CLAIM", countries={"deny": ["FR"]})
-    terms = {"tickets": {"entries": True}, "prizes": [{"prize_id": await desk.world.prize(), "count": 1}]}
-    body = {"campaign_id": desk.world.campaign_id, "name": "Raffle", "randomness": {"kind": "INTERNAL"}, **terms}
-    draw = (await stack.admin("POST", "/admin/draws", body)).data
+    draw_id = await make_draw(stack, desk.world.campaign_id, await desk.world.prize())
     await stack.database.execute("UPDATE campaigns SET end_date = now() WHERE tenant_id = $1", stack.tenant_id)
     for player in ("dan", "eve"):
         await desk.enter(player)  # In time for a claim.
     reopen = """UPDATE campaigns SET entry = entry || '{"mode": "open"}' WHERE tenant_id = $1"""
     await stack.database.execute(reopen, stack.tenant_id)
     assert (await desk.submit("fay", consents={"terms": True})).reason == "CAMPAIGN_CLOSED"
-    draws = [await stack.consumer("GET", f"/draws/{draw['id']}", player=one) for one in ("ann", "cleo", "dan", "eve")]
+    draws = [await stack.consumer("GET", f"/draws/{draw_id}", player=one) for one in ("ann", "cleo", "dan", "eve")]
     assert [one.data.get("me", {}).get("tickets", 0) for one in draws] == [1, 0, 0, 0]
-    closed = (await stack.admin("POST", f"/admin/draws/{draw['id']}/close", {})).data
+    closed = (await stack.admin("POST", f"/admin/draws/{draw_id}/close", {})).data
     assert (closed["ticket_count"], closed["holder_count"]) == (2, 2)

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook
 
 from runtime.app import running
 from runtime.operations import API
-from tests.support.deliveries import SECRET, delivering, make_receiver_prize, make_task, state
+from tests.support.deliveries import SECRET, make_receiver_prize, make_task, state, sweep
 from tests.support.receiver import Receiver
 from tests.support.resources import make_prize
 from tests.support.stack import TO_LOOPBACK, Stack
@@ -68,8 +68,7 @@ async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver:
     task_id = await make_task(
         engine, stack.tenant_id, await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
     )
-    async with delivering(engine) as worker:
-        await worker.sweep()
+    await sweep(engine)
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
     sent: str = (await receiver.next()).json["data"]["callback_url"]
     url = f"{edge.process.admin_url}{API}{sent.partition(API)[2]}"

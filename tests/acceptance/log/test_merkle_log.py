@@ -22,7 +22,7 @@ from tests.support.invariants import broken, broken_of, everything
 from tests.support.merkle_log import UNGUARDED, append, fetch, found, new_witness, problems, tamper, unlogged
 from tests.support.operations import furnish
 from tests.support.operator import Operator, run
-from tests.support.resources import make_campaign, make_prize
+from tests.support.resources import make_campaign, make_draw, make_prize
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -171,11 +171,8 @@ DRAW_CHANGES: Final = {
 
 async def test_changed_draw_is_named(world: World) -> None:
     stack, named = world.stack, set[str]()
-    body: dict[str, Any] = {"campaign_id": world.campaign_id, "name": "D", "tickets": {"currency": "coin"}}
-    body |= {"prizes": [{"prize_id": await world.prize(), "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id = (await stack.admin("POST", "/admin/draws", body)).data["id"]
-    for step in ("close", "draw"):
-        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    drawn: dict[str, Any] = {"tickets": {"currency": "coin"}}
+    draw_id = await make_draw(stack, world.campaign_id, await world.prize(), "close", "draw", **drawn)
     await append(stack)
     assert await broken(stack.database, stack.tenant_id) == {}
     for check, change in DRAW_CHANGES.items():

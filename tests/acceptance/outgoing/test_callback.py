@@ -16,7 +16,7 @@ from runtime.operations import API
 from runtime.outgoing.channels import CALLBACK_SECONDS_MAX, CALLBACK_SECONDS_MIN
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting
 from runtime.streams import expiry
-from tests.support.deliveries import SECRET, delivering, make_receiver_prize, make_task, state, until_task, working
+from tests.support.deliveries import SECRET, make_receiver_prize, make_task, state, sweep, until_task, working
 from tests.support.receiver import Receiver
 from tests.support.stack import TO_LOOPBACK, Stack, fields_of
 from tests.support.waiting import until
@@ -27,8 +27,7 @@ from tests.support.world import World
 async def task_id(stack: Any, engine: Any, receiver: Receiver) -> str:
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
     task_id = await make_task(engine, stack.tenant_id, prize_id)
-    async with delivering(engine) as worker:
-        await worker.sweep()
+    await sweep(engine)
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
     return task_id
 
@@ -147,8 +146,7 @@ async def awaiting(
     async def handed_over() -> bool:
         # Also what was put back because the receiver had enough.
         await world.database.execute("UPDATE tasks SET next_attempt_at = now() WHERE status = 'retry'")
-        async with delivering(world.stack.engine) as worker:
-            await worker.sweep()
+        await sweep(world.stack.engine)
         return not await world.database.fetchval("SELECT count(*) FROM tasks WHERE status <> 'awaiting'")
 
     await until(handed_over)
@@ -217,8 +215,7 @@ async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stac
     await own_world.round(game_id)
     # As a plugin's channel for people leaves it, or one that was changed to `manual` after the win.
     await own_world.database.execute("UPDATE tasks SET channel = 'manual', next_attempt_at = now()")
-    async with delivering(stack.engine) as worker:
-        await worker.sweep()
+    await sweep(stack.engine)
     row = await own_world.database.fetchrow("SELECT status, lease_until FROM tasks")
     assert row is not None and tuple(row) == ("awaiting", None)
     assert await expiry.give_up_awaited(stack.engine) == 0

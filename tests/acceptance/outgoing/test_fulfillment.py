@@ -51,8 +51,7 @@ async def test_failed_delivery_is_retried_on_schedule_then_dead(stack: Any, engi
     task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
     before = counted("retry"), counted("dead")
     for attempt, pause in enumerate(SCHEDULE_SECONDS, 1):
-        async with deliveries.delivering(engine) as worker:
-            assert await worker.sweep() == 1
+        assert await deliveries.sweep(engine) == 1
         row = await engine.database.fetchrow(
             "SELECT status, attempts, last_error, extract(epoch FROM next_attempt_at - updated_at)::float8 AS pause"
             " FROM tasks WHERE task_id = $1",
@@ -61,11 +60,9 @@ async def test_failed_delivery_is_retried_on_schedule_then_dead(stack: Any, engi
         assert (row["status"], row["attempts"], row["last_error"]) == ("retry", attempt, "HTTP 500")
         assert pause <= row["pause"] <= pause * (1 + JITTER)
         assert (await deliveries.state(engine, task_id))[1] == "fulfilling"
-        async with deliveries.delivering(engine) as worker:
-            assert await worker.sweep() == 0, "not before its time"
+        assert await deliveries.sweep(engine) == 0, "not before its time"
         await deliveries.make_due(engine, task_id)
-    async with deliveries.delivering(engine) as worker:
-        await worker.sweep()
+    await deliveries.sweep(engine)
     assert await deliveries.state(engine, task_id) == ("dead", "failed")
     assert (counted("retry"), counted("dead")) == (before[0] + len(SCHEDULE_SECONDS), before[1] + 1)
     assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
@@ -75,8 +72,7 @@ async def test_retry_after_longer_than_the_schedule_is_honoured(stack: Any, engi
     receiver.replies = [status(429, Retry_After="120")]
     prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
     await deliveries.make_task(engine, stack.tenant_id, prize_id)
-    async with deliveries.delivering(engine) as worker:
-        await worker.sweep()
+    await deliveries.sweep(engine)
     pause = "SELECT extract(epoch FROM next_attempt_at - updated_at)::float8 FROM tasks"
     assert await engine.database.fetchval(pause) == 120
     assert (delay_seconds(2, 1.0) or 0) >= SCHEDULE_SECONDS[1]
@@ -87,8 +83,7 @@ async def test_delivery_ends_by_the_answer(stack: Any, engine: Any, receiver: Re
     receiver.replies = [status(http, Location="http://169.254.169.254/latest/meta-data")]
     prize_id = await deliveries.make_receiver_prize(engine, stack.tenant_id, receiver.url)
     task_id = await deliveries.make_task(engine, stack.tenant_id, prize_id)
-    async with deliveries.delivering(engine) as worker:
-        await worker.sweep()
+    await deliveries.sweep(engine)
     assert (await deliveries.state(engine, task_id))[0] == ended
 
 
@@ -113,8 +108,7 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
     before = await delivery()
     assert (before["task"]["id"], before["task"]["status"]) == (task_id, "TASK_STATUS_PENDING")
     assert (before["request"], before["answer"], before["tried_at"]) == ("", "", 0), "nothing was sent"
-    async with deliveries.delivering(engine) as worker:
-        await worker.sweep()
+    await deliveries.sweep(engine)
     failed = await delivery()
     sent = json.loads(failed["request"])
     token = receiver.all[0].json["data"]["callback_url"].partition("&token=")[2]
@@ -125,8 +119,7 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
         assert token not in text and deliveries.SECRET.removeprefix("whsec_") not in text
     assert failed["tried_at"] >= failed["task"]["created_at"] and failed["duration_ms"] >= 0
     await deliveries.make_due(engine, task_id)
-    async with deliveries.delivering(engine) as worker:
-        await worker.sweep()
+    await deliveries.sweep(engine)
     done = await delivery()
     assert (done["task"]["status"], done["answer"]) == ("TASK_STATUS_DELIVERED", "thank you")
     assert (done["request"], done["task"]["attempts"]) == (failed["request"], 2)

@@ -9,6 +9,7 @@ from runtime.rules.mail import name_shown
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox
+from tests.support.resources import make_draw
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
@@ -75,11 +76,7 @@ async def test_each_kind_is_mailed_once_from_the_rows_alone(
         await own_world.round(await own_world.wheel(prize), player)
     [cake] = (await stack.consumer("GET", "/rewards/me", player="eve")).data["items"]
     assert (await stack.consumer("POST", f"/rewards/{cake['id']}/claim", {}, player="eve")).code == "OK"
-    draw = {"campaign_id": own_world.campaign_id, "name": "Car", "tickets": {"entries": True}}
-    draw |= {"prizes": [{"prize_id": mug, "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
-    for step in ("close", "draw"):
-        assert (await stack.admin("POST", f"/admin/draws/{draw_id}/{step}", {})).code == "OK"
+    await make_draw(stack, own_world.campaign_id, mug, "close", "draw")
     change = "UPDATE rewards SET expires_at = now() + interval '1 day' WHERE expires_at IS NOT NULL"
     await stack.database.execute(change)
     async with working(stack.engine, "integrations"):

@@ -5,7 +5,7 @@ import pytest
 from tests.support.leaderboards import make_board
 from tests.support.packs import make_pack
 from tests.support.quests import open_quest
-from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
 from tests.support.stack import Stack, fields_of
 from tests.support.world import COLLECTION, EGGS, World
 
@@ -166,10 +166,7 @@ async def test_render_tells_whether_there_are_quests_leaderboards_codes_and_draw
     assert (await offers(game_id), await offers(other_id)) == (["quests"], ["quests", "leaderboards"])
     board_id = (await make_board(stack, own_world.campaign_id))["id"]
     pack_id = await make_pack(own_world)
-    raffle = {"tickets": {"entries": True}, "randomness": {"kind": "INTERNAL"}}
-    prizes = [{"prize_id": prize_id, "count": 1}]
-    draw = {"campaign_id": own_world.campaign_id, "name": "Car", "prizes": prizes, **raffle}
-    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
+    draw_id = await make_draw(stack, own_world.campaign_id, prize_id)
     assert await offers(game_id) == ["quests", "leaderboards", "codes", "draws"]
     await stack.admin("DELETE", f"/admin/draws/{draw_id}")
     await stack.admin("PUT", f"/admin/packs/{pack_id}", {"status": "paused"})

@@ -7,7 +7,7 @@ import pytest
 import sql
 from runtime.outgoing.vault import prize_context, vault_of
 from tests.support.locks import blocked
-from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of
 from tests.support.stored import config_of_prize
@@ -110,9 +110,7 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     board = {"campaign_id": campaign["id"], "name": "Best", "metric": "score", "mode": "best"}
     board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    draw = {"campaign_id": campaign["id"], "name": "Grand prize", "tickets": {"entries": True}}
-    draw |= {"prizes": [{"prize_id": prize_id, "count": 1}], "randomness": {"kind": "INTERNAL"}}
-    draw_id = (await stack.admin("POST", "/admin/draws", draw)).data["id"]
+    draw_id = await make_draw(stack, campaign["id"], prize_id, name="Grand prize")
     for verb, body in (("DELETE", None), ("PUT", {"status": "archived"})):
         refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)
         assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")

@@ -4,7 +4,7 @@ import pytest
 
 from runtime.streams.expiry import expire
 from tests.support import invariants
-from tests.support.deliveries import delivering, state
+from tests.support.deliveries import delivering, state, sweep
 from tests.support.receiver import Receiver, status
 from tests.support.stack import TO_LOOPBACK, refused
 from tests.support.world import World
@@ -21,8 +21,7 @@ async def give_up(world: World, receiver: Receiver) -> tuple[str, str, str]:
     receiver.replies = [status(410)]
     game_id = await world.wheel(await make_prize(world, receiver.url, 1))
     (won,) = (await world.round(game_id, "ann")).data["rewards"]
-    async with delivering(world.stack.engine) as worker:
-        await worker.sweep()
+    await sweep(world.stack.engine)
     task_id = await world.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", won["reward_id"])
     assert await state(world.stack.engine, task_id) == ("dead", "failed")
     return game_id, won["reward_id"], task_id
@@ -52,8 +51,7 @@ async def test_unit_of_a_failed_delivery_is_taken_by_a_late_one(own_world: World
     assert answer.http == 200
     assert await own_world.database.fetchval("SELECT remaining FROM stock") == (1 if how == "revoke" else 0)
     if how == "retry":
-        async with delivering(stack.engine) as worker:
-            await worker.sweep()
+        await sweep(stack.engine)
     ended = ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")
     assert await state(stack.engine, task_id) == ended
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runtime.actors.rewards import CODES_UNAVAILABLE
-from tests.support.deliveries import delivering, state
+from tests.support.deliveries import state, sweep
 from tests.support.rewards import Shelf
 from tests.support.stack import Stack, refused
 
@@ -129,8 +129,7 @@ async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack,
     await engine.database.execute(LOST, prize_id)
     for attempts, ended in ((0, ("retry", "fulfilling")), (7, ("dead", "failed"))):
         await engine.database.execute("UPDATE tasks SET attempts = $1, next_attempt_at = now()", attempts)
-        async with delivering(engine) as worker:
-            await worker.sweep()
+        await sweep(engine)
         assert await state(engine, task_id) == ended
         error = await engine.database.fetchval("SELECT last_error FROM tasks")
         assert error == f"the code of reward {reward_id} cannot be decrypted now; nothing was changed"
@@ -138,8 +137,7 @@ async def test_delivery_of_an_unopenable_code_is_retried_then_dead(stack: Stack,
     assert (await shelf.row(reward_id))["codes"] == 0
     await key_is_back(shelf, prize_id)
     assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
-    async with delivering(engine) as worker:
-        await worker.sweep()
+    await sweep(engine)
     assert await state(engine, task_id) == ("delivered", "fulfilled")
     [mine] = (await stack.consumer("GET", "/rewards/me", player=ANN)).data["items"]
     assert mine["code"] == "MUG-1"

@@ -12,7 +12,7 @@
                        equal settings share it, unless marked `own_service`; `module_stack`: shared by a module's tests
     engine, shelf, phone  its engine; prizes and rewards written by hand; the codes that the log sender printed
     own_world, world   a fresh campaign on `stack`, or on `module_stack`, checked at the end (tests.support.world.World)
-    furnished          `module_stack` with one thing of every kind (tests.support.bodies.Furnished)
+    furnished          `module_stack` with one thing of every kind (tests.support.bodies.Furnished); `known`: its ids
     data_dir           a directory that `ops/up` and embedded servers may use
 """
 
@@ -42,7 +42,7 @@ from tests.support.browsing import NO_BROWSER
 from tests.support.directories import server_directory, serving_postgres, serving_valkey
 from tests.support.login import Phone
 from tests.support.mailbox import mailbox as mailbox
-from tests.support.operations import furnish
+from tests.support.operations import Ids, furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
 from tests.support.scenario import FULL
@@ -294,6 +294,11 @@ async def world(module_stack: Stack) -> AsyncIterator[World]:
 @pytest_asyncio.fixture(scope="module")
 async def furnished(module_stack: Stack) -> Furnished:
     return Furnished(module_stack, await furnish(module_stack))
+
+
+@pytest.fixture(scope="module")
+def known(furnished: Furnished) -> Ids:
+    return furnished.known
 
 
 @pytest.fixture

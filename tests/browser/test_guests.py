@@ -1,6 +1,6 @@
 import asyncio
 import re
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -8,7 +8,7 @@ from runtime.http.pages import files
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser, Route
 from tests.support.login import Phone
-from tests.support.pages.games import ALBUM, ROOT, collection, owners, rungs
+from tests.support.pages.games import ALBUM, ROOT, collection, owners, public_wheel, rungs
 from tests.support.pages.login import SET_GUEST, STORED, sign_in, sign_out
 from tests.support.world import World
 
@@ -17,10 +17,6 @@ NO_LOCKS: Final = "Object.defineProperty(Navigator.prototype, 'locks', { value: 
 ASIDE: Final = "(Object.entries(localStorage).find(([name]) => name.startsWith('tombola.aside:'))?.[1] ?? '')"
 SIGNED_IN: Final = """() => [...document.querySelectorAll("tombola-game")].every(
     (one) => one.shadowRoot.querySelector("[data-panel=login]").textContent.includes("Signed in"))"""
-
-
-async def game(fair: World, **fields: Any) -> str:
-    return await fair.wheel(await fair.prize(name="Mug"), **{"access": "public", **fields})
 
 
 async def refuse_token(visit: Visit, reason: str, token: str) -> None:
@@ -34,7 +30,7 @@ async def refuse_token(visit: Visit, reason: str, token: str) -> None:
 
 
 async def test_refused_guest_is_the_guest_again_once_its_token_works(fair: World, visit: Visit, phone: Phone) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.play()
     token = await visit.guest_token()
     for reason in ("TOKEN_INVALID", "TOKEN_EXPIRED"):
@@ -66,7 +62,7 @@ async def test_refused_guest_is_the_guest_again_once_its_token_works(fair: World
 
 
 async def test_guest_of_an_expired_token_plays_as_another_or_signs_in(fair: World, visit: Visit, phone: Phone) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.play()
     await visit.page.evaluate(SET_GUEST, fair.stack.token((await owners(fair))[0], seconds=-3600))
     await visit.play()
@@ -85,7 +81,7 @@ async def test_guest_of_an_expired_token_plays_as_another_or_signs_in(fair: Worl
 
 
 async def test_suspended_guest_is_not_merged_and_stays_in_the_browser(fair: World, visit: Visit, phone: Phone) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.play()
     token, [guest] = await visit.guest_token(), await owners(fair)
     await fair.database.execute("UPDATE players SET status = 'suspended' WHERE player_id = $1", guest)
@@ -97,7 +93,7 @@ async def test_suspended_guest_is_not_merged_and_stays_in_the_browser(fair: Worl
 async def test_guest_lasts_as_long_as_the_page_if_the_storage_is_full(fair: World, visit: Visit) -> None:
     full = "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }"
     await visit.page.add_init_script(f"{NO_LOCKS}; {full}")
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.play()
     await visit.play()
     assert len(await owners(fair)) == 2 and len(set(await owners(fair))) == 1
@@ -108,7 +104,7 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
     async with visiting(browser, fair.stack, **STILL) as visit:
         if not locks:
             await visit.page.context.add_init_script(NO_LOCKS)
-        game_id = await game(fair, rules={"max_plays_per_user": 4})
+        game_id = await public_wheel(fair, rules={"max_plays_per_user": 4})
         other = Visit(await visit.page.context.new_page(), fair.stack)
         for one in (visit, other):
             await one.open(game_id)
@@ -146,9 +142,9 @@ async def test_login_reaches_all_tabs_and_broadcasts_no_token(fair: World, brows
     }"""
     async with visiting(browser, fair.stack, **STILL) as visit:
         other = Visit(await visit.page.context.new_page(), fair.stack)
-        two = await game(fair, rules={"max_plays_per_user": 3})
+        two = await public_wheel(fair, rules={"max_plays_per_user": 3})
         for one in (visit, other):
-            await one.open(await game(fair))
+            await one.open(await public_wheel(fair))
             await one.page.evaluate(second, [two, fair.stack.tenant_id])
         await visit.page.bring_to_front()  # A tab in the background is slow to take a click.
         login = await sign_in(visit, phone, "rex@page.test", by="[data-panel=login] >> nth=0")
@@ -166,7 +162,7 @@ async def test_login_reaches_all_tabs_and_broadcasts_no_token(fair: World, brows
 
 async def test_sign_out_leaves_no_session_to_the_next_player(fair: World, browser: Browser, phone: Phone) -> None:
     async with visiting(browser, fair.stack, **STILL) as visit:
-        games = [await game(fair) for _ in range(2)]
+        games = [await public_wheel(fair) for _ in range(2)]
         other = Visit(await visit.page.context.new_page(), fair.stack)
         await visit.open(games[0])
         await visit.page.bring_to_front()
@@ -230,7 +226,7 @@ async def test_page_loaded_before_an_update_plays_on_with_its_parts(fair: World,
 
     await visit.page.route("**/p/*", old_page)
     await visit.page.route(f"**{old}{files.ENTRY}", old_entry)
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.press()
     assert await visit.kind() == "won"
     login = await sign_in(visit, phone, "vic@update.test", by=".card [data-next]")

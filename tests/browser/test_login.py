@@ -6,7 +6,7 @@ import pytest
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser, Route
 from tests.support.login import Phone, let_resend
-from tests.support.pages.games import owners
+from tests.support.pages.games import owners, public_wheel
 from tests.support.pages.login import (
     ACCOUNT,
     SET_TOKEN,
@@ -25,17 +25,13 @@ PLAY: Final = "**/api/v1/games/*/play"
 REFRESH: Final = "**/api/v1/players/auth/refresh"
 
 
-async def game(fair: World, **fields: Any) -> str:
-    return await fair.wheel(await fair.prize(name="Mug"), **{"access": "public", **fields})
-
-
 async def expire(fair: World, visit: Visit, login: dict[str, Any]) -> None:
     await visit.page.evaluate(SET_TOKEN, fair.stack.token(login["player"]["id"], seconds=-3600))
 
 
 async def test_guest_who_won_signs_in_keeps_it_and_signs_out(fair: World, visit: Visit, phone: Phone) -> None:
     contact = "+12025550171"
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.page.evaluate("window.same = true")
     await visit.press()
     assert await visit.kind() == "won"
@@ -78,7 +74,7 @@ async def test_login_form_fits_says_what_is_wrong_and_survives_a_reload(
 
 async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, found: dict[str, list[str]]) -> None:
     contact, alert = f"somebody.with.a.long.name.{name}@again.test", "dialog [role=alert]"
-    await visit.open(await game(fair, access="player"))
+    await visit.open(await public_wheel(fair, access="player"))
     assert "Please sign in to play" in await visit.result()
     await visit.page.click(".card [data-next]")
     for way, written, message in (
@@ -135,7 +131,7 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
 
 @pytest.mark.parametrize("answer", ["lost", "late"])
 async def test_expired_token_is_refreshed_during_a_play(fair: World, visit: Visit, phone: Phone, answer: str) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     login = await sign_in(visit, phone, "fay@renew.test")
     requests: list[str] = []
     sent: list[str] = []
@@ -173,7 +169,7 @@ async def test_expired_token_is_refreshed_during_a_play(fair: World, visit: Visi
 
 
 async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: World, visit: Visit, phone: Phone) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     login = await sign_in(visit, phone, "gus@ended.test")
     bearer = {"Authorization": f"Bearer {login['token']}"}
     keys: list[str] = []
@@ -196,7 +192,7 @@ async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: Worl
     # A guest's play, whose answer was lost.
     await visit.page.unroute(PLAY)
     await sign_out(visit)
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     keys.clear()
     heard = False
 
@@ -218,7 +214,7 @@ async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: Worl
 
 async def test_tabs_share_a_login_its_tokens_and_the_earlier_guest(fair: World, browser: Browser, phone: Phone) -> None:
     async with visiting(browser, fair.stack, **STILL) as visit:
-        game_id = await game(fair)
+        game_id = await public_wheel(fair)
         await visit.open(game_id)
         await visit.play()
         other = Visit(await visit.page.context.new_page(), fair.stack)

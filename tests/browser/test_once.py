@@ -4,7 +4,7 @@ from typing import Any, Final
 from tests.support.browsing import Visit
 from tests.support.chromium import Route
 from tests.support.login import Phone
-from tests.support.pages.games import owners
+from tests.support.pages.games import owners, public_wheel
 from tests.support.pages.login import SUBMIT, ask_for_code, enter_code, login_of
 from tests.support.panels import open_as
 from tests.support.waiting import until
@@ -21,13 +21,9 @@ COPY: Final = """(kept) => {
 GIVE: Final = "(token) => document.querySelector('tombola-game').setAttribute('token', token)"
 
 
-async def game(fair: World, **fields: Any) -> str:
-    return await fair.wheel(await fair.prize(name="Mug"), access="public", **fields)
-
-
 async def test_double_click_is_one_play_that_is_retried_with_its_key(fair: World, visit: Visit) -> None:
     """Lost answers, a proxy's refusals, and a busy service."""
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     busy = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "OVERLOADED"}}
     soon = {"Retry-After": "1"}
     answers: list[dict[str, Any] | None] = [
@@ -59,7 +55,7 @@ async def test_double_click_is_one_play_that_is_retried_with_its_key(fair: World
 
 
 async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Visit, moving: Visit) -> None:
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     bodies: list[Any] = []
 
     async def hang(route: Route) -> None:
@@ -78,7 +74,7 @@ async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Vis
     await visit.ready()
     assert await visit.page.is_hidden(".card"), "a result that was shown is not shown again"
     assert len(bodies) == 2
-    await moving.open(await game(fair, rules={"max_plays_per_day": 10}))
+    await moving.open(await public_wheel(fair, rules={"max_plays_per_day": 10}))
     async with moving.page.expect_response(PLAY) as first:
         await moving.press()
     play_id = (await (await first.value).json())["data"]["play_id"]
@@ -92,7 +88,7 @@ async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Vis
 
 async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: World, visit: Visit, phone: Phone) -> None:
     contact = "lea@offline.test"
-    await visit.open(await game(fair))
+    await visit.open(await public_wheel(fair))
     await visit.page.context.set_offline(True)
     await visit.page.click("[data-panel=prizes]")
     await visit.page.wait_for_selector(".left >> text=Connection problem")
@@ -151,7 +147,7 @@ async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: Wor
 
 
 async def test_next_player_of_the_page_gets_neither_result_nor_session(fair: World, visit: Visit) -> None:
-    await open_as(visit, await game(fair), "ann")
+    await open_as(visit, await public_wheel(fair), "ann")
     await visit.play()
     await visit.page.evaluate(GIVE, fair.stack.token("ann", seconds=700))
     assert await visit.kind() == "won", "a new token of the same player"
@@ -162,7 +158,7 @@ async def test_next_player_of_the_page_gets_neither_result_nor_session(fair: Wor
 
 
 async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: World, visit: Visit) -> None:
-    game_id = await game(fair)
+    game_id = await public_wheel(fair)
     await visit.open(game_id)
     await visit.play()
     stale = await visit.page.evaluate(KEPT)

@@ -31,11 +31,6 @@ PLAYS = 10_000
 
 
 @pytest_asyncio.fixture(scope="module")
-async def known(module_stack: Stack) -> Ids:
-    return await furnish(module_stack)
-
-
-@pytest_asyncio.fixture(scope="module")
 async def many(module_stack: Stack, known: Ids) -> AsyncIterator[str]:
     await make_tenant(module_stack, "tenant_many", module_stack.database)
     await module_stack.database.execute(

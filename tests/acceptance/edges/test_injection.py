@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import pytest
-import pytest_asyncio
 
 from runtime import messages as m
 from runtime.http.docs.document import Surface
@@ -82,11 +81,6 @@ NO_SENDER: Final = "SENDER_UNAVAILABLE"
 """Of login codes: these tests have no mail server."""
 
 STORING: Final = [row for row in OPERATIONS if is_open(row) and list(free_texts(row.request))]
-
-
-@pytest_asyncio.fixture(scope="module")
-async def known(module_stack: Stack) -> Ids:
-    return await furnish(module_stack)
 
 
 def steps(path: str) -> list[str | int]:

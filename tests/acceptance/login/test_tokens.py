@@ -17,7 +17,7 @@ from runtime.operations import OPERATIONS
 from runtime.operations.row import Access
 from tests.support.bodies import serves
 from tests.support.login import bearer
-from tests.support.operations import WITH_BODY, Ids, furnish, path_of
+from tests.support.operations import WITH_BODY, Ids, path_of
 from tests.support.stack import OTHER_TENANT, Stack, refused
 
 MISSING: Final = (401, "UNAUTHENTICATED", "TOKEN_MISSING")
@@ -51,11 +51,6 @@ async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
         "jwks_role_map": ("boss=admin",),
     }
     await runner.cleanup()
-
-
-@pytest_asyncio.fixture(scope="module")
-async def known(module_stack: Stack) -> Ids:
-    return await furnish(module_stack)
 
 
 def claims(**changes: Any) -> dict[str, Any]:

@@ -1,36 +1,22 @@
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.operations.approvals import review
 from runtime.operations.desk import bulk
-from tests.support.approvals import HELD, LIMIT, as_, ask, audit_trail, balance, decide, player_of, waiting
+from tests.support.approvals import LIMIT, as_, ask, audit_trail, balance, decide, player_of, waiting
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.resources import make_campaign
-from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, refused, settings_of
-from tests.support.world import Launched, World
-
-
-@pytest_asyncio.fixture(scope="module")
-async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
-        yield stack
+from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, refused
+from tests.support.world import World
 
 
 async def token_of(office: Stack, who: str) -> Any:
     return (await as_(office, who, "POST", "tokens", {"name": "ci", "roles": ["reward_manager"]}, role="admin")).data
-
-
-@pytest.fixture
-async def fair(office: Stack) -> World:
-    return Launched(office, (await make_campaign(office))["id"])
 
 
 async def test_adjustment_above_the_limit_waits_for_another_person(office: Stack) -> None:

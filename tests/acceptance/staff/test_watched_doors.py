@@ -11,18 +11,7 @@ from tests.support.approvals import HELD, LIMIT, approve, as_, decide, post, put
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
 from tests.support.stored import config_of_prize
-from tests.support.world import COINS, COLLECTION, GIFTS, Launched, World
-
-
-@pytest_asyncio.fixture(scope="module")
-async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
-        yield stack
-
-
-@pytest.fixture
-async def fair(office: Stack) -> World:
-    return Launched(office, (await make_campaign(office))["id"])
+from tests.support.world import COINS, COLLECTION, GIFTS, World
 
 
 async def value(fair: World, prize: str) -> float:

@@ -42,6 +42,10 @@ HAND: Final = """([catches, most]) => {
 """Moves the basket under the lowest falling thing, or away from it, or away after so many catches."""
 
 
+async def public_wheel(fair: World, **fields: Any) -> str:
+    return await fair.wheel(await fair.prize(name="Mug"), **{"access": "public", **fields})
+
+
 async def eggs(fair: World, *, most: int = 3, lives: int = 2, **fields: Any) -> str:
     config = {"tiers": [{"min": 1, "max": 1000, "prize_group": "all"}]}
     config |= {"prize_groups": {"all": [{"prize_id": await fair.prize(name="Fair mug"), "probability": 1}]}}

@@ -44,6 +44,12 @@ class Site:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(*self.runner.addresses[0][:2])
 
+    async def begin_slow(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await self.connect()
+        writer.write(PLAIN.replace(b"/echo", b"/slow"))
+        await self.began.wait()
+        return reader, writer
+
     @property
     def connections(self) -> list[web.RequestHandler]:
         assert self.runner.server is not None
@@ -142,9 +148,7 @@ async def test_late_body_takes_the_way_of_aiohttp() -> None:
 
 async def test_request_sent_before_the_answer_is_answered_after_it() -> None:
     async with site() as own:
-        reader, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        reader, writer = await own.begin_slow()
         writer.write(PLAIN + PLAIN)
         while not own.connections[0]._messages:
             await asyncio.sleep(0)  # sleeps: yields to the server's loop.
@@ -159,9 +163,7 @@ async def test_request_sent_before_the_answer_is_answered_after_it() -> None:
 async def test_hang_up_ends_the_tasks_of_the_connection() -> None:
     async with site() as own:
         before = len(asyncio.all_tasks())
-        _, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        _, writer = await own.begin_slow()
         writer.transport.abort()
         await writer.wait_closed()
         own.go_on.set()
@@ -172,9 +174,7 @@ async def test_hang_up_ends_the_tasks_of_the_connection() -> None:
 
 async def test_shutdown_sends_the_answer_and_then_closes() -> None:
     async with site() as own:
-        reader, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        reader, writer = await own.begin_slow()
         stopping = asyncio.create_task(own.runner.cleanup())
         while not own.connections[0]._close:
             await asyncio.sleep(0)  # sleeps: yields to the server's loop.
@@ -187,9 +187,7 @@ async def test_shutdown_sends_the_answer_and_then_closes() -> None:
 
 async def test_request_that_outlasts_the_drain_is_cancelled() -> None:
     async with site(shutdown_seconds=0.1) as own:
-        _, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        _, writer = await own.begin_slow()
         protocol = cast(ShortPath, own.connections[0])
         await own.runner.cleanup()
         await asyncio.sleep(0)  # sleeps: yields to the cancelled task.
@@ -199,9 +197,7 @@ async def test_request_that_outlasts_the_drain_is_cancelled() -> None:
 
 async def test_answer_announces_the_end_once_the_server_says_goodbye() -> None:
     async with site() as own:
-        reader, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        reader, writer = await own.begin_slow()
         assert isinstance(own.runner.server, connections.Server)
         goodbye = asyncio.create_task(own.runner.server.say_goodbye(HANG_SECONDS))
         await asyncio.sleep(0)  # sleeps: yields to the task.
@@ -215,9 +211,7 @@ async def test_answer_announces_the_end_once_the_server_says_goodbye() -> None:
 async def test_idle_connection_ends_after_the_keep_alive_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "KEEPALIVE_SECONDS", 0.1)
     async with site() as own:
-        reader, writer = await own.connect()
-        writer.write(PLAIN.replace(b"/echo", b"/slow"))
-        await own.began.wait()
+        reader, writer = await own.begin_slow()
         while own.connections[0]._keepalive_handle is not None:
             await asyncio.sleep(0.01)  # sleeps: yields until the timer has fired once, during the answer.
         own.go_on.set()

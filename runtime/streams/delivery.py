@@ -175,6 +175,9 @@ class Deliveries:
     async def _deliver(self, task: Leased) -> Outcome:
         if task.row["attempts"] > LEASES_MAX:
             return Failed("its workers crashed repeatedly", final=True)
+        if task.row["is_erased"]:
+            # The receiver could not send the prize, but would confirm the request.
+            return Failed("the player was erased, and the answers to the claim form with it", final=True)
         if task.row["channel"] == "voucher_code":
             return await self._give_code(task)
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])

@@ -291,6 +291,23 @@ async def test_answers_are_exported_and_erased_with_the_player(world: World) -> 
     assert (await shown(world, stored))["answers"] == KEPT
 
 
+async def test_delivery_whose_answers_were_erased_is_not_sent(world: World) -> None:
+    async with receiving() as receiver:
+        config = {"url": receiver.url, "secret": "s" * 24}
+        sent = {"redemption_mode": "on_claim", "channel": "webhook", "config": config}
+        prize_id = await prize(world, fulfillment=sent)
+        for player in ("cleo", "dora"):
+            reward_id = await won(world, prize_id, player)
+            assert (await claim_with(world, reward_id, ANSWERS, player)).code == "OK"
+        assert (await world.stack.admin("POST", "/admin/players/dora/erase", {"reason": "asked for"})).code == "OK"
+        query = "SELECT last_error FROM tasks WHERE reward_id = $1 AND status = 'dead'"
+        async with working(world.stack.engine, "deliveries"):
+            await until(lambda: world.database.fetchval(query, reward_id))
+            await until(lambda: receiver.all)
+    assert "was erased" in await world.database.fetchval(query, reward_id)
+    assert [one.json["data"]["player_id"] for one in receiver.all] == ["cleo"]
+
+
 async def test_rewards_list_of_core_requires_a_player(stack: Stack) -> None:
     answer = await stack.core("GET", "/rewards/me")
     assert refused(answer) == (400, "INVALID_ARGUMENT", "VALIDATION")

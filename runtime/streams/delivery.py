@@ -9,16 +9,17 @@ lease expires. The sweep finds tasks lost by the stream, and retries.
 
 Receivers do not block each other: attempts run concurrently, with a limit per host, and only as many tasks are leased
 as can soon be attempted (runtime/streams/receivers.py). A leased task without a slot is put back for a short time;
-others are left to the sweep.
+others are left to the sweep. Nor do tenants: each may occupy half of the places that the others leave free.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import asyncpg
@@ -40,7 +41,7 @@ from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.outbox import Leased, Outbox, PutBack
-from runtime.streams.receivers import ATTEMPTS_MAX, PUT_BACK_SECONDS, Receiver, Receivers
+from runtime.streams.receivers import ATTEMPTS_MAX, PUT_BACK_SECONDS, STUCK_SECONDS, Receiver, Receivers
 from runtime.streams.servers import Servers
 
 BATCHES: Final = 4
@@ -51,6 +52,9 @@ OPENED_MAX: Final = 1024
 
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
+SWEEP_BATCH_MIN: Final = 64
+"""A sweep waits for so many places, and one that leased so many is repeated at once."""
+
 MEASURE_SECONDS: Final = 5.0
 LEASES_MAX: Final = len(SCHEDULE_SECONDS) + 4
 """A task leased more often than it can fail has crashed its workers: it is not attempted again."""
@@ -71,8 +75,8 @@ class Deliveries:
         # A changed secret has a different ciphertext, so cached plaintexts stay valid.
         self._opened = lru_cache(maxsize=OPENED_MAX)(vault_of(engine.settings.code_keys).open_secret)
         self._under_way: set[asyncio.Task[None]] = set()
-        self._promised = 0  # Room reserved for leases in progress.
-        self._turn = asyncio.Lock()
+        self._places = Counter[str]()  # By tenant: occupied by attempts, or reserved for leases in progress.
+        self._stuck = set[str]()  # Tenants that waited for a place in vain, until one of their attempts ends.
         self._ended = asyncio.Event()
         self._receivers = Receivers()
 
@@ -87,25 +91,28 @@ class Deliveries:
             else:
                 named.setdefault(words[0], []).append(words[1])
         for tenant_id, task_ids in named.items():
-            async with self._room(len(task_ids)):
-                self._begin(await self._outbox.lease(tenant_id, task_ids, self._receivers.rooms(tenant_id)))
+            async with self._room(tenant_id, len(task_ids), len(task_ids)) as room:
+                if room:
+                    rooms = self._receivers.rooms(tenant_id)
+                    self._begin(await self._outbox.lease(tenant_id, task_ids[:room], rooms))
         return garbage
 
     async def sweep(self) -> int:
         """Leases up to SWEEP_BATCH due tasks of each tenant and starts their attempts. Returns how many it leased."""
         count = 0
         for tenant_id in await self._outbox.tenants_with_due():
-            async with self._room(SWEEP_BATCH):
-                leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH, self._receivers.rooms(tenant_id))
-                self._begin(leased)
-            count += len(leased)
+            async with self._room(tenant_id, SWEEP_BATCH_MIN, SWEEP_BATCH) as room:
+                if room:
+                    leased = await self._outbox.lease_due(tenant_id, room, self._receivers.rooms(tenant_id))
+                    self._begin(leased)
+                    count += len(leased)
         return count
 
     async def keep_sweeping(self, stop: asyncio.Event, every_seconds: float = SWEEP_SECONDS) -> None:
         """Sweeps until `stop`. Waits while the database is down."""
         while not await stopped_within(stop, every_seconds):
             try:
-                while await self.sweep() >= SWEEP_BATCH and not stop.is_set():
+                while await self.sweep() >= SWEEP_BATCH_MIN and not stop.is_set():
                     pass
             except (Fault, asyncpg.PostgresError) as error:
                 log.warning("sweep_failed", error=str(error))
@@ -127,30 +134,48 @@ class Deliveries:
     # -- attempts ----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _room(self, wanted: int) -> AsyncIterator[None]:
-        """Waits until so many attempts may start: no task is leased before it can be attempted."""
-        async with self._turn:
-            while (count := len(self._under_way) + self._promised) and count + wanted > ATTEMPTS_MAX:
-                self._ended.clear()
-                await self._ended.wait()
-            self._promised += wanted
+    async def _room(self, tenant_id: str, enough: int, most: int) -> AsyncIterator[int]:
+        """Reserves up to `most` places and yields how many: no task is leased before it can be attempted.
+
+        Waits for `enough` places, but not long, and not again before one of the tenant's attempts ends: if its
+        receivers hang, the other tenants must not wait for them.
+        """
         try:
-            yield
+            async with asyncio.timeout(0 if tenant_id in self._stuck else STUCK_SECONDS):
+                while self._free(tenant_id) < enough:
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            self._stuck.add(tenant_id)
+        room = max(0, min(most, self._free(tenant_id)))
+        self._places[tenant_id] += room
+        try:
+            yield room
         finally:
-            self._promised -= wanted
-            self._ended.set()
+            self._release(tenant_id, room)
+
+    def _free(self, tenant_id: str) -> int:
+        return (ATTEMPTS_MAX - self._places.total() - self._places[tenant_id]) // 2
+
+    def _release(self, tenant_id: str, places: int) -> None:
+        self._places[tenant_id] -= places
+        if not self._places[tenant_id]:
+            del self._places[tenant_id]
+        self._ended.set()
 
     def _begin(self, tasks: list[Leased]) -> None:
         for task in tasks:
             receiver = self._receivers.of(task.tenant_id, task.row)
             receiver.tasks += 1  # Count now, not at the attempt: the next lease depends on it.
+            self._places[task.tenant_id] += 1
             running = asyncio.create_task(self._attempt(task, receiver))
             self._under_way.add(running)
-            running.add_done_callback(self._end)
+            running.add_done_callback(partial(self._end, task.tenant_id))
 
-    def _end(self, running: asyncio.Task[None]) -> None:
+    def _end(self, tenant_id: str, running: asyncio.Task[None]) -> None:
         self._under_way.discard(running)
-        self._ended.set()
+        self._stuck.discard(tenant_id)
+        self._release(tenant_id, 1)
 
     async def _attempt(self, task: Leased, receiver: Receiver) -> None:
         try:

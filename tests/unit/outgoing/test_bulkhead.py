@@ -1,12 +1,21 @@
 import asyncio
+from collections import Counter
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
+from runtime.outgoing.providers import Delivered, Outcome
 from runtime.streams import receivers
+from runtime.streams.consumer import Message
+from runtime.streams.delivery import SWEEP_BATCH, Deliveries
+from runtime.streams.outbox import Leased
 from runtime.streams.receivers import Receivers
+from tests.support.game_state import KEYS
+from tests.support.waiting import HANG_SECONDS, until
 
 
 async def entered(bulkhead: Bulkhead, count: int) -> list[asyncio.Task[Entry]]:
@@ -162,3 +171,43 @@ async def test_prizes_and_receivers_without_tasks_are_forgotten_beyond_a_bound(m
         known.of(f"tenant_{nth}", row("prize", f"https://{nth}.example"))
     assert sum(map(len, known._by_prize.values())) <= 11 and len(known._by_name) <= 11
     assert known.of("tenant_a", row("busy", "https://shop.example")) is busy
+
+
+async def test_tenant_whose_receivers_hang_leaves_places_for_another() -> None:
+    tried, go = Counter[str](), asyncio.Event()
+
+    class Due:
+        """An outbox with any number of tasks, each of another receiver."""
+
+        async def tenants_with_due(self) -> list[str]:
+            return ["bad"]
+
+        async def lease(self, tenant_id: str, task_ids: list[str], rooms: Any) -> list[Leased]:
+            return [Leased(tenant_id, "me", row(name, f"https://{name}.example")) for name in task_ids]
+
+        async def lease_due(self, tenant_id: str, limit: int, rooms: Any) -> list[Leased]:
+            return await self.lease(tenant_id, [f"{tried.total()}-{nth}" for nth in range(limit)], rooms)
+
+        def ended(self, *outcome: Any) -> None: ...
+
+        async def flush(self) -> None: ...
+
+    class Hanging(Deliveries):
+        async def _deliver(self, task: Leased) -> Outcome:
+            tried[task.tenant_id] += 1
+            await go.wait()
+            return Delivered()
+
+    engine = SimpleNamespace(settings=SimpleNamespace(callback_url="", code_keys=KEYS))
+    worker = Hanging(cast(Any, engine), cast(Any, None), cast(Any, Due()))
+    async with asyncio.timeout(HANG_SECONDS):
+        for leased in (SWEEP_BATCH, 0):
+            assert await worker.sweep() == leased
+            await asyncio.sleep(0)
+        await worker.handle([Message("s", "1", {b"t": b"good task"})])
+        await until(lambda: tried["good"])
+        assert tried["bad"] == receivers.ATTEMPTS_MAX / 2
+        go.set()
+        await worker.finish()
+        assert await worker.sweep() == SWEEP_BATCH, "its places are free again"
+        await worker.finish()

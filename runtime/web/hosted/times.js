@@ -20,5 +20,7 @@ for (const time of document.querySelectorAll("time")) {
   if ("countdown" in time.dataset) time.closest("p")?.after(countdown(words, at / 1000, begun));
   else if (at > Date.now()) starts.push(at);
 }
-const wait = Math.min(...starts) - Date.now();
-if (wait < WAIT_MAX_MS) setTimeout(begun, wait);
+const next = Math.min(...starts);
+if (next - Date.now() < WAIT_MAX_MS) setTimeout(begun, next - Date.now());
+// A timer does not count the time that the device sleeps.
+document.addEventListener("visibilitychange", () => !document.hidden && Date.now() >= next + STALE_MS && location.reload());

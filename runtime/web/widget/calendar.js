@@ -67,9 +67,18 @@ class Calendar {
     /** Counts loads, so that an outdated one stops. */
     this.loads = 0;
     this.timer = 0;
+    /** When the next door opens, in milliseconds. */
+    this.due = Infinity;
     const attributes = ["campaign", ...SHARED];
     new MutationObserver((changes) => changes.forEach(({ attributeName }) => this.changed(attributeName ?? ""))).observe(host, { attributeFilter: attributes });
+    // A timer does not count the time that the device sleeps.
+    document.addEventListener("visibilitychange", () => !document.hidden && Date.now() >= this.due && this.#renew());
     void this.load();
+  }
+
+  /** Loads the doors anew, unless a game is open. */
+  #renew() {
+    if (!this.game && this.host.isConnected) void this.load();
   }
 
   /** @param {string} name of an attribute */
@@ -141,7 +150,8 @@ class Calendar {
       const left = Number(at) * 1000 - Date.now();
       return left > 0 ? left : reason === "NOT_STARTED" ? AHEAD_MS : Infinity;
     }));
-    if (next < WAIT_MAX_MS) this.timer = setTimeout(() => this.game || (this.host.isConnected && void this.load()), next + STALE_MS);
+    this.due = Date.now() + next + STALE_MS;
+    if (next < WAIT_MAX_MS) this.timer = setTimeout(() => this.#renew(), next + STALE_MS);
   }
 
   /** @param {Words} words @param {Render} game @param {number} number */

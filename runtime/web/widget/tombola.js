@@ -71,7 +71,9 @@ export class TombolaGame extends HTMLElement {
       waits?.(same);
       if (this.#playing) {
         if (same) return;
-        identity.given = given; // What the player who left has requested is not repeated as another.
+        // What the player who left has requested is repeated neither with the new token nor by the new player.
+        identity.given = given;
+        if (now) this.#round.record.set({});
         void this.#open();
       } else if (!same) void this.#round.changed(true);
       else if (!waits) {

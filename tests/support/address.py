@@ -1,5 +1,3 @@
-"""An address behind which another server may stand from one moment to the next, as a balancer's or a name's."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""axe-core, run inside a page: what of it somebody could not see, hear, reach or understand."""
-
 from functools import cache
 from typing import Final
 

@@ -1,5 +1,3 @@
-"""Changes to commit, and a database with one of everything that they move."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""Processes of Tombola as an operator starts them: output in files, free ports, ended by their own pids."""
-
 import asyncio
 import os
 import secrets

@@ -26,8 +26,6 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
     SELECT tenant_id, reward_id, player_id, prize_id, campaign_id, 'M', 'goods', 1, 1, 'fulfilling' FROM tasks
     ORDER BY reward_id DESC;
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', 'camp', 'shop', 'C'),
-    ('t', 'aside', 'o', 'C');
 """
 
 
@@ -120,5 +118,3 @@ async def test_receiver_and_subject_are_those_of_the_task(connection: asyncpg.Co
     )
     assert await ask(connection, "receiver", "t", "y") == ["p2"]
     assert await ask(connection, "about", "t", "y") == ["y"]
-    assert await ask(connection, "seen", "t", "y", "shop", True) == ["y"]
-    assert await ask(connection, "seen", "t", "y", "o", True) == []

@@ -1,5 +1,3 @@
-"""A game with something in every panel: long names, several scripts, and text that a page must not run."""
-
 from typing import Final
 
 from tests.support.leaderboards import make_board

@@ -1,5 +1,3 @@
-"""What staff find at the desk: one of everything, and a player whose prize was never delivered."""
-
 from dataclasses import replace
 from typing import Any, Final
 

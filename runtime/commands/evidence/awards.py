@@ -22,6 +22,7 @@ TABLES: Final = """
     CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
     CREATE TABLE boards (id PRIMARY KEY, game, metric, mode, starts, ends, closed);
     CREATE TABLE board_prizes (board, first, last, prize_id);
+    CREATE TABLE closings (board, at);
     CREATE TABLE corrections (board, player, delta, at);
     CREATE TABLE disqualified (board, player);
     CREATE TABLE scores (board, is_early, player, score, reached);
@@ -133,6 +134,8 @@ _DENIED: Final = """
     GROUP BY d.play_id HAVING coalesce(max(f.units >= d.quantity), 0) = ?
 """
 """Plays without a prize that they drew: 1: it was free all the time; 0: it may have been unavailable."""
+
+_CLOSE: Final = "UPDATE boards SET closed = coalesce((SELECT min(at) FROM closings WHERE board = id), closed)"
 
 _SCORES: Final = """
     INSERT INTO scores
@@ -272,11 +275,13 @@ def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], micro: in
         database.execute("INSERT INTO changed VALUES (?)", (subject,))
     if entry["subject_type"] == "game":
         for side in (before or {}, after):
-            _rungs(database, subject, side.get("milestones"))
+            _rungs(database, subject, (side.get("definition") or {}).get("milestones"))
     elif entry["action"] == "leaderboard.adjust":
         database.execute(
             "INSERT INTO corrections VALUES (?, ?, ?, ?)", (subject, after["player_id"], after["delta"], micro)
         )
+    elif entry["action"] == "leaderboard.finalize":
+        database.execute("INSERT INTO closings VALUES (?, ?)", (subject, micro))
     elif entry["action"] == "leaderboard.disqualify":
         database.execute("INSERT INTO disqualified VALUES (?, ?)", (subject, after["player_id"]))
 
@@ -310,6 +315,7 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
     for fate, why in _UNGIVEN.items():
         if found := names(_REACHED, fate):
             yield Problem(f"milestones were granted to all who reached them: {why}", "granted", found, is_open=True)
+    database.execute(_CLOSE)
     for board in names("SELECT id FROM boards ORDER BY id"):
         for slack in (-_UNCERTAIN_MICROSECONDS, _UNCERTAIN_MICROSECONDS):
             database.execute(_SCORES, (board, slack))

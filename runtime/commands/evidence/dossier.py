@@ -204,6 +204,7 @@ class _Check:
 
     def _read_game(self, game: dict[str, Any]) -> None:
         awards.read_game(self.database, game)
+        states.read_line(self.database, "game", game)
 
     def _read_ledger(self, one: dict[str, Any]) -> None:
         logged_at, own = None, {name: one[name] for name in ("id", "scope_key", "currency", "amount", "reference_id")}
@@ -213,6 +214,7 @@ class _Check:
 
     def _read_board(self, board: dict[str, Any]) -> None:
         awards.read_board(self.database, board)
+        states.read_line(self.database, "board", board)
 
     def _read_audit(self, entry: dict[str, Any]) -> None:
         micro = self._logged(entry, "audit", states.logged_audit(entry), awards.seconds(entry["created_at"]))
@@ -298,6 +300,7 @@ class _Check:
     def _read_prize(self, one: dict[str, Any]) -> None:
         facts = (one["id"], one["stock"]["total"], one["stock"]["awarded"], " ".join(one["limits"]))
         self.database.execute("INSERT INTO prizes VALUES (?, ?, ?, ?)", facts)
+        states.read_line(self.database, "prize", one)
 
     def _read_stock_move(self, one: dict[str, Any]) -> None:
         names = ("prize_id", "total_before", "total_after", "remaining_before", "remaining_after", "created_at")
@@ -381,6 +384,8 @@ class _Check:
             yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
         if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
             yield Finding(f"{count:,} audit entries: only their action and time are compared with the log", None)
+        if count := self._count(f"({states.UNAUDITED})"):
+            yield Finding(f"{count:,} games, boards and prizes have no audit entry in the file", None)
         if count := self._count("unfounded WHERE is_open"):
             text = f"{count:,} movements are of codes, merged guests, other campaigns, or later than the log"
             yield Finding(f"{text}: the file does not show what they follow from", None)

@@ -1,4 +1,4 @@
-"""Compares the states in a dossier with its audit entries: those of rewards, and the stock of prizes."""
+"""Compares the states in a dossier with its audit entries: games, boards, prizes and their stock, and rewards."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ TABLES: Final = """
     CREATE TABLE changes (audit_id, reward_id, status);
     CREATE TABLE audited_totals (prize_id, audit_id, total);
     CREATE TABLE audited_moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after);
+    CREATE TABLE stated (kind, id, facts);
+    CREATE TABLE audited (id, audit_id, facts, is_whole);
     CREATE INDEX changes_reward ON changes (reward_id, audit_id);
 """
 
@@ -33,7 +35,23 @@ _MISCOUNTED: Final = """
     SELECT p.id FROM prizes AS p JOIN audited_totals AS a ON a.prize_id = p.id
     WHERE a.audit_id = (SELECT max(audit_id) FROM audited_totals WHERE prize_id = p.id) AND a.total <> p.total
 """
+_MISSTATED_TERMS: Final = """
+    SELECT id FROM stated AS s
+    WHERE kind = '{}' AND id IN (SELECT id FROM audited) AND NOT EXISTS (
+        SELECT 1 FROM audited AS a WHERE a.id = s.id AND a.facts = s.facts AND a.audit_id >= (
+            SELECT coalesce(max(audit_id) FILTER (WHERE is_whole), max(audit_id)) FROM audited WHERE id = s.id))
+"""
+"""Entries after the last one that the log has whole may be later than the line."""
+
+UNAUDITED: Final = """
+    SELECT id FROM stated WHERE id NOT IN (SELECT id FROM audited)
+    UNION SELECT id FROM boards WHERE id NOT IN (SELECT board FROM closings)
+"""
 CHECKS: Final = (
+    *(
+        (f"{kind}s are those of the audit log", f"stated WHERE kind = '{kind}'", _MISSTATED_TERMS.format(kind))
+        for kind in ("game", "board", "prize")
+    ),
     ("rewards have the state that the audit log says", "rewards", _MISSTATED),
     ("stock moves are those of the audit log", "audited_moves", _MISMOVED),
     ("totals of stock are those of the audit log", "prizes", _MISCOUNTED),
@@ -51,10 +69,50 @@ def logged_audit(entry: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
+def read_line(database: sqlite3.Connection, kind: str, one: Mapping[str, Any]) -> None:
+    """A line about a game, board or prize: what the checks use of it."""
+    ((campaign_id,),) = database.execute("SELECT campaign FROM head")
+    if kind == "prize":
+        facts = [one["campaign_id"], sorted(one["limits"])]
+    else:
+        facts = _board(one) if kind == "board" else _game(one["milestones"], is_own=one["scope"] == campaign_id)
+    database.execute("INSERT INTO stated VALUES (?, ?, ?)", (kind, one["id"], json.dumps(facts)))
+
+
+def _audited(kind: str, after: Mapping[str, Any]) -> list[Any] | None:
+    """The same from an audit entry. None: it says nothing about them."""
+    match kind, after:
+        case "game", {"definition": {"wallet_scope": scope, "milestones": milestones}}:
+            return _game(milestones, is_own=scope not in ("merchant", "tenant"))
+        case "leaderboard", {"metric": _}:
+            return _board(after)
+        case "prize", {"channel": channel}:
+            limits = [name for name in ("max_per_user", "max_per_day", "release") if after[name]]
+            limits += ["status"] * (after["status"] != "active") + ["codes"] * (channel == "voucher_code")
+            return [after["campaign_id"], sorted(limits)]
+    return None
+
+
+def _game(block: Mapping[str, Any] | None, *, is_own: bool) -> list[Any]:
+    if not block or not block.get("rungs"):
+        return [is_own]
+    rungs = [[rung[name] for name in ("id", "currency", "threshold", "prize_id")] for rung in block["rungs"]]
+    return [is_own, rungs, str(block["mode"]).lower().endswith("spend_exchange"), bool(block["auto_grant"])]
+
+
+def _board(board: Mapping[str, Any]) -> list[Any]:
+    facts = [board[name].rpartition("_")[2].lower() for name in ("metric", "mode")]
+    facts += [board[name] for name in ("game_id", "start_date", "end_date")]
+    return [*facts, [[one[name] for name in ("from_rank", "to_rank", "prize_id")] for one in board["prizes"]]]
+
+
 def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], at: int, logged_at: int | None) -> None:
-    """What an audit entry says about rewards and stock."""
+    """What an audit entry says about games, boards, prizes, stock and rewards."""
     about, after, subject = entry["id"], entry["after"] or {}, entry["subject_id"]
     database.execute("INSERT INTO audits VALUES (?, ?, ?, ?)", (about, at, logged_at, "line" in entry))
+    if (audited := _audited(entry["subject_type"], after)) is not None:
+        is_whole = logged_at is not None and "line" in entry
+        database.execute("INSERT INTO audited VALUES (?, ?, ?, ?)", (subject, about, json.dumps(audited), is_whole))
     if entry["action"] == "player.merge_surplus":
         for reward_id in after["rewards"]:
             database.execute("INSERT INTO changes VALUES (?, ?, 'revoked')", (about, reward_id))

@@ -17,6 +17,7 @@ export class Awards {
   denied = []; // Prizes that plays drew but did not get.
   granted = new Map(); // Reward -> the play that granted its milestone.
   boards = [];
+  closings = new Map(); // Board -> when it was closed, by its audit entry.
   corrections = [];
   disqualified = new Set();
 
@@ -59,8 +60,9 @@ export class Awards {
 
   audit({ action, subject_type: type, subject_id: subject, before, after }, micro) {
     if (before && ["game", "prize"].includes(type) && action !== "prize.move_stock") this.changed.add(subject);
-    if (type === "game") for (const side of [before, after]) this.block(subject, side?.milestones, false);
+    if (type === "game") for (const side of [before, after]) this.block(subject, side?.definition?.milestones, false);
     else if (action === "leaderboard.adjust") this.corrections.push({ board: subject, player: after.player_id, delta: after.delta, at: micro });
+    else if (action === "leaderboard.finalize") this.closings.set(subject, Math.min(micro, this.closings.get(subject) ?? Infinity));
     else if (action === "leaderboard.disqualify") this.disqualified.add(`${subject} ${after.player_id}`);
   }
 
@@ -159,7 +161,8 @@ export class Awards {
   }
 
   misranked(board, ranks, plays) {
-    const [early, late] = [-UNCERTAIN, UNCERTAIN].map((slack) => this.scores(board, plays, slack));
+    const closed = this.closings.get(board.id) ?? board.closed;
+    const [early, late] = [-UNCERTAIN, UNCERTAIN].map((slack) => this.scores({ ...board, closed }, plays, slack));
     const stated = ranks.map((one) => {
       const [least, most] = [early.get(one.player), late.get(one.player)];
       return { ...one, least, most, isCertain: least?.score === most?.score && least?.reached === most?.reached };

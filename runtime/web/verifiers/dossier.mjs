@@ -62,12 +62,20 @@ const READERS = {
   stamp: (value) => (stamp = value),
   mark: (text) => (mark = text),
   terms: (text) => terms.set(hex(text), text),
-  game: (game) => awards.game(game),
-  board: (board) => awards.board(board),
   prize: (prize) => stock.prize(prize),
   stock_move: (move) => stock.move(move),
   winner: (winner) => winners.push(winner),
   verifier: ({ name, sha256: hashed, text }) => (hex(text) !== hashed || !PROGRAMS.includes(name)) && fail("programs have their hashes", name),
+
+  game(game) {
+    awards.game(game);
+    stock.state("game", { ...game, isOwn: game.scope === head.campaign.id });
+  },
+
+  board(board) {
+    awards.board(board);
+    stock.state("board", board);
+  },
 
   ledger(one) {
     const { id, scope_key, currency, amount, reference_id } = one;
@@ -135,8 +143,9 @@ const READERS = {
     }
     const micro = logged("audit entries", entry, seconds(entry.created_at), own);
     awards.audit(entry, micro);
-    draws.audit(entry, line !== undefined && entry.entry !== undefined ? micro : 0);
-    stock.audit(entry);
+    const isWhole = line !== undefined && entry.entry !== undefined;
+    draws.audit(entry, isWhole ? micro : 0);
+    stock.audit(entry, isWhole);
   },
 };
 
@@ -213,6 +222,8 @@ function* left() {
   if (scopeless.length) yield `${scopeless.length} rewards are of milestones without balances in the file`;
   const unproven = winners.filter((one) => one.reward_id && !draws.results.has(one.of) && !proven.has(one.of)).length;
   if (unproven) yield `${unproven} rewards are of draws without evidence in the file`;
+  const unaudited = stock.unaudited(awards.closings).length;
+  if (unaudited) yield `${unaudited} games, boards and prizes have no audit entry in the file`;
   if (awards.unshown) yield `${awards.unshown} movements are of codes, merged guests, other campaigns, or later than the log: the file does not show what they follow from`;
   for (const [text, number] of opened) yield `${number} of the ${text.startsWith("audit") ? "" : "plays: "}${text}`;
   const others = Object.keys(counts).filter((kind) => !READERS[kind] && kind !== "end");

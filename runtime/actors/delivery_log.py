@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -20,7 +22,7 @@ from runtime.errors import Fault
 from runtime.events import Event, erase_personal_data, personal_data_in
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, Failed, Ignored, LoggedOutcome, Skipped
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
-from runtime.stores.database import Database
+from runtime.stores.database import Database, StoreUnavailable
 
 _SQL: Final = sql.load("integrations")
 
@@ -35,6 +37,9 @@ so the log of a dead receiver stays bounded. See `end_retries` for those that ar
 """
 
 ENTRIES_MAX: Final = 500
+
+PAUSES_SECONDS: Final = (0.1, 0.3, 1.0, 3.0)
+"""The pauses between the attempts to write entries while the database is away. A restart takes about that long."""
 
 PRUNE_EVERY: Final = 100
 """Entries of one integration between two prunings of its log."""
@@ -80,6 +85,7 @@ class DeliveryLog:
         self._writing: asyncio.Task[None] | None = None
         self._written: asyncio.Future[None] | None = None  # of the entries being written now
         self._counted: Counter[tuple[str, str]] = Counter()
+        self._closing = asyncio.Event()
         self.lost = 0
 
     def record(
@@ -152,14 +158,28 @@ class DeliveryLog:
         # Entries about players are written last and separately: an erasure may lock their rows for long.
         for some in (plain, personal):
             try:
-                if some is personal and some:
-                    await self._database.route(tenant_id).transaction(partial(_write_personal, tenant_id, some))
-                elif some:
-                    await _write(self._database.route(tenant_id), tenant_id, some)
-                await self._prune(tenant_id, some)
+                if some:
+                    await self._write_again(tenant_id, some, is_personal=some is personal)
+                    await self._prune(tenant_id, some)
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost += len(some)
                 log.warning("delivery_log_lost", entries=len(some), error=str(error))
+
+    async def _write_again(self, tenant_id: str, entries: list[LogEntry], *, is_personal: bool) -> None:
+        """Writes entries, for some seconds also while the database is away. Lost ones are delivered a second time."""
+        for pause_seconds in (*PAUSES_SECONDS, inf):
+            try:
+                database = self._database.route(tenant_id)
+                if is_personal:
+                    await database.transaction(partial(_write_personal, tenant_id, entries))
+                else:
+                    await _write(database, tenant_id, entries)
+                return
+            except StoreUnavailable:
+                if pause_seconds == inf or self._closing.is_set():
+                    raise
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), pause_seconds)
 
     async def _prune(self, tenant_id: str, part: list[LogEntry]) -> None:
         for integration_id, count in Counter(entry.integration_id for entry in part).items():
@@ -169,6 +189,11 @@ class DeliveryLog:
                 await self._database.route(tenant_id).execute(
                     _SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT
                 )
+
+    async def close(self) -> None:
+        """Waits until all entries are written or lost; each is tried once more."""
+        self._closing.set()
+        await self.wait_until_written()
 
     async def wait_until_written(self) -> None:
         """Waits until all entries recorded so far are written or lost."""

@@ -253,7 +253,7 @@ class Dispatcher:
         """Waits for running deliveries and writes the log."""
         if self._tasks:
             await asyncio.wait(list(self._tasks))
-        await self.log.wait_until_written()
+        await self.log.close()
         await self._connector.close()
 
     # -- one integration ---------------------------------------------------------------------

@@ -383,6 +383,20 @@ async def test_notes_beyond_one_statement_are_all_kept(receivers: Receivers, mon
     assert len(await receivers.log()) == 8 and receivers.dispatcher.log.lost == 0
 
 
+async def test_notes_wait_for_a_database_that_is_away(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
+    await receivers.listens("one")
+    execute, times = receivers.database.execute, iter([0.1, 0.2])
+
+    async def restarted(*asked: Any) -> int:
+        if next(times, None):
+            raise StoreUnavailable("it restarts", sent=True)
+        return await execute(*asked)
+
+    monkeypatch.setattr(receivers.database, "execute", restarted)
+    await receivers.dispatch(receivers.event())
+    assert [row["status"] for row in await receivers.log()] == ["delivered"] and receivers.dispatcher.log.lost == 0
+
+
 async def test_notes_over_the_memory_limit_count_as_lost(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_log, "ENTRIES_MAX", 1)
     await receivers.listens("one")

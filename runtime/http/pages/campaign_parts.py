@@ -99,7 +99,7 @@ def _state(game: m.Render, texts: PageTexts) -> str:
 def doors(games: Sequence[m.Render], tenant: str, texts: PageTexts) -> str:
     """The games as the doors of a calendar, in the order of their start.
 
-    A door that can be played is a link. A later one says when it opens; a missed one without a link has ended.
+    A door is a link if it can be played, or has ended and winners can redeem. A later one says when it opens.
     """
     ordered = sorted(games, key=lambda game: (game.starts_at, game.id))
     listed = "".join(_door(number, game, tenant, texts) for number, game in enumerate(ordered, start=1))
@@ -115,11 +115,12 @@ def _door(number: int, game: m.Render, tenant: str, texts: PageTexts) -> str:
         f'<span class="number" aria-hidden="true">{number}</span>{picture}<span class="name">{escape(game.name)}</span>'
         f'<span class="when">{state or escape(texts.play)}</span>'
     )
-    if not is_open:
-        return f'<li data-door="{"locked" if is_locked else "closed"}"><div>{inner}</div></li>\n'
+    kind = "today" if is_today else "open" if is_open else "locked" if is_locked else "closed"
+    if not is_open and game.state is not m.CampaignState.CLAIMS_OPEN:
+        return f'<li data-door="{kind}"><div>{inner}</div></li>\n'
     today = ' aria-current="date"' if is_today else ""
     link = f'<a href="/p/{quote(game.id)}{query_of(tenant)}"{today}>{inner}</a>'
-    return f'<li data-door="{"today" if is_today else "open"}">{link}</li>\n'
+    return f'<li data-door="{kind}">{link}</li>\n'
 
 
 def _day(at: int, zone: str) -> date:

@@ -37,7 +37,7 @@ doors.replaceSync(`
 .doors .when { font-size: .9em; color: var(--t-quiet); }
 .doors button { transition: transform .15s; }
 .doors button:hover { transform: translateY(-.15em); border-color: var(--t-strong); }
-.doors button .when { padding: .25em 1.1em; border-radius: 99em; font-weight: 700; color: var(--t-on-primary); background: var(--t-primary); }
+.doors :not([data-door=closed]) > button .when { padding: .25em 1.1em; border-radius: 99em; font-weight: 700; color: var(--t-on-primary); background: var(--t-primary); }
 .doors [data-door=locked] > *, .doors [data-door=closed] > * { background: none; border-style: dashed; }
 .doors [data-door=today] > * { border: .2em solid var(--t-strong); }
 .behind { width: 100%; display: flex; flex-direction: column; align-items: center; gap: .8em; }
@@ -166,7 +166,7 @@ class Calendar {
     const when = locked ? words.t("starts_at", { when: words.when(starts, game.timezone) }) : words.t(reason || "play");
     const inner = [h("span", { class: "number", "aria-hidden": "true" }, words.number(number)), shown, h("span", { class: "name" }, game.name), h("span", { class: "when" }, when)];
     const state = locked ? "locked" : !opens ? "closed" : today ? "today" : "open";
-    const door = opens
+    const door = opens || game.state === "CAMPAIGN_STATE_CLAIMS_OPEN"
       ? h("button", { type: "button", part: "door", "data-game": game.id, "aria-current": today && "date", onclick: () => this.#open(words, game) }, ...inner)
       : h("div", { part: "door" }, ...inner);
     return h("li", { "data-door": state }, door);

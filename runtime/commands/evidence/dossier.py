@@ -37,6 +37,9 @@ NAMES: Final = {
 }
 """Tables of the lines that have an entry in the log."""
 
+_ONCE: Final = ("head", "checkpoint", "stamp", "mark")
+"""Kinds of lines that a file has once. Those with an id are unique in their tables."""
+
 _NAMED_MAX: Final = 5
 """Failures of one kind that are named."""
 
@@ -171,6 +174,8 @@ class _Check:
                     continue
                 digest.update(line)
                 self.counts[kind] += 1
+                if kind in _ONCE and self.counts[kind] > 1:
+                    raise ValueError(f"not {KIND}: there are two lines: {kind}")
                 if reader := getattr(self, f"_read_{kind}", None):
                     reader(value)
         lines = sum(self.counts.values())

@@ -22,6 +22,9 @@ const KEPT = /^(the terms|the session|the outcome|the rewards)/;
 const BACKDATED_SECONDS = 60;
 const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs"];
 
+/** Kinds of lines that a file has once, or once for each id. */
+const [ONCE, ONCE_EACH] = [["head", "checkpoint", "stamp", "mark"], ["play", "reward", "game", "board", "prize", "audit"]];
+
 /** The lines with their ends. Not node:readline, which also splits at characters within texts. */
 async function* linesOf(path) {
   let rest = Buffer.alloc(0);
@@ -38,7 +41,7 @@ async function* linesOf(path) {
 const [tree, leaves, roots, digest, counts, terms] = [new Tree(), [], new Map(), createHash("sha256"), {}, new Map()];
 const [awards, draws, stock] = [new Awards(), new Draws(), new Stock()];
 const [plays, rewards, won, winners, wrong, opened] = [new Map(), new Map(), new Map(), [], new Map(), new Map()];
-const unlogged = [];
+const [unlogged, seen] = [[], new Set()];
 let [head, end, note, mark, stamp] = [null, null, "", "", null];
 const fail = (text, ...ids) => wrong.set(text, [...(wrong.get(text) ?? []), ...ids]);
 const count = (text) => opened.set(text, (opened.get(text) ?? 0) + 1);
@@ -154,6 +157,9 @@ async function read(path) {
     if (end) throw new Error("there are lines after the end");
     const [[kind, value], ...more] = Object.entries(parse(line.toString()));
     if (more.length || (!counts.head && kind !== "head")) throw new Error("a line is malformed");
+    const name = ONCE_EACH.includes(kind) ? `${kind} ${value.id}` : kind;
+    if (seen.has(name)) throw new Error(`there are two lines: ${name}`);
+    if (ONCE.includes(kind) || name !== kind) seen.add(name);
     counts[kind] = (counts[kind] ?? 0) + 1;
     if (kind === "end") end = value;
     else digest.update(line);

@@ -197,6 +197,6 @@ async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection
     assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
     assert await stored_answers(connection) == {"r1": "S", "r2": "L"}
     leased = await ask(connection, "fulfillment.lease", 60.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
-    delivered = {row[1]: row[-1] for row in leased}
+    delivered = {row[1]: row[-2] for row in leased}
     assert set(delivered) == {"r1", "r2", "r3"} and delivered["r3"] == "[]"
     assert '"S"' in delivered["r1"] and '"L"' not in delivered["r1"] and '"L"' in delivered["r2"]

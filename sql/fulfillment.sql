@@ -70,12 +70,15 @@ WITH picked AS MATERIALIZED (
     WHERE r.places IS NULL OR s.place <= r.places
 ),
 due AS (
-    SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity,
-           r.game_id, r.play_id, r.milestone_id, r.won_at, r.claimed_at
+    -- The prize's channel, not the task's: the prize may have changed since, and its config is of this channel.
+    SELECT t.task_id, coalesce(p.channel, t.channel) AS channel, t.reward_id, r.status AS reward_status, r.name, r.type,
+           r.value, r.quantity, r.game_id, r.play_id, r.milestone_id, r.won_at, r.claimed_at,
+           coalesce(p.channel_config, '{}') AS channel_config, coalesce(p.name, r.name) AS prize_name,
+           coalesce(p.type, r.type) AS prize_type, coalesce(p.value, r.value) AS prize_value, p.claim_fields
     FROM picked AS n
     -- SKIP LOCKED: another worker or an admin has the row. Nothing is waited for, so nothing can deadlock.
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.reward_id, t.channel FROM tasks AS t
+        SELECT t.task_id, t.reward_id, t.prize_id, t.channel FROM tasks AS t
         WHERE t.tenant_id = $1 AND t.task_id = n.task_id
           AND CASE t.status
               WHEN 'pending' THEN t.next_attempt_at IS NULL OR t.next_attempt_at <= now()
@@ -89,10 +92,14 @@ due AS (
         WHERE r.tenant_id = $1 AND r.reward_id = t.reward_id AND r.status NOT IN ('fulfilled', 'expired', 'revoked')
         FOR UPDATE SKIP LOCKED
     ) AS r
+    LEFT JOIN LATERAL (
+        SELECT p.* FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = t.prize_id OFFSET 0
+    ) AS p ON true
 ),
 leased AS (
     UPDATE tasks AS t SET
         status = 'delivering',
+        channel = d.channel,
         attempts = t.attempts + 1,
         lease_until = now() + make_interval(secs => $2),
         lease_owner = $4,
@@ -110,17 +117,13 @@ begun AS (
 )
 SELECT l.task_id, l.reward_id, l.prize_id, l.campaign_id, l.player_id, l.channel, l.attempts,
        unix(l.created_at) AS created_at, d.name, d.type, d.value, d.quantity, d.game_id, d.play_id, d.milestone_id,
-       unix(d.won_at) AS won_at, unix(d.claimed_at) AS claimed_at, coalesce(p.channel_config, '{}') AS channel_config,
-       coalesce(p.name, d.name) AS prize_name, coalesce(p.type, d.type) AS prize_type,
-       coalesce(p.value, d.value) AS prize_value, coalesce(a.answers, '[]') AS answers,
-       CASE WHEN a.answers IS NULL AND p.claim_fields <> '[]' THEN EXISTS (
+       unix(d.won_at) AS won_at, unix(d.claimed_at) AS claimed_at, d.channel_config, d.prize_name, d.prize_type,
+       d.prize_value, coalesce(a.answers, '[]') AS answers,
+       CASE WHEN a.answers IS NULL AND d.claim_fields <> '[]' THEN EXISTS (
            SELECT FROM players AS e WHERE e.tenant_id = $1 AND e.player_id = l.player_id AND e.erased_at >= d.claimed_at)
        ELSE false END AS is_erased
 FROM leased AS l
 JOIN due AS d USING (task_id)
-LEFT JOIN LATERAL (
-    SELECT p.* FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = l.prize_id OFFSET 0
-) AS p ON true
 LEFT JOIN LATERAL (
     SELECT a.answers FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = l.reward_id OFFSET 0
 ) AS a ON true

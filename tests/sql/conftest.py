@@ -50,7 +50,8 @@ async def outbox(empty: Database, pool: asyncpg.Pool) -> Outbox:
         INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
             ('t', 'camp', 'shop', 'C', 'active');
         INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel) VALUES
-            ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook')""")
+            ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook'),
+            ('t', 'by_hand', 'camp', 'Pot', 'goods', 'manual')""")
     return Outbox(empty)
 
 

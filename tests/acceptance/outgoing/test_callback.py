@@ -214,7 +214,8 @@ async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stac
     game_id = await own_world.wheel(await own_world.prize(fulfillment=fulfillment))
     await own_world.round(game_id)
     # As a plugin's channel for people leaves it, or one that was changed to `manual` after the win.
-    await own_world.database.execute("UPDATE tasks SET channel = 'manual', next_attempt_at = now()")
+    await own_world.database.execute("UPDATE prizes SET channel = 'manual', channel_config = '{}'")
+    await own_world.database.execute("UPDATE tasks SET next_attempt_at = now()")
     await sweep(stack.engine)
     row = await own_world.database.fetchrow("SELECT status, lease_until FROM tasks")
     assert row is not None and tuple(row) == ("awaiting", None)

@@ -21,7 +21,7 @@ async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
         *(await outbox.task("first", due=None), await outbox.task("due", due=-1)),
         *(await outbox.task("again", "retry", due=-1), await outbox.task("again_at_once", "retry", due=None)),
         await outbox.task("abandoned", "delivering", lease=-1, owner="gone"),
-        await outbox.task("begun_by_hand", due=-1, channel="manual", reward="claimed"),
+        await outbox.task("begun_by_hand", due=-1, prize="by_hand", reward="claimed"),
         await outbox.task("won", due=-1, reward="won"),
     ]
     not_due = [
@@ -38,8 +38,8 @@ async def test_lease_takes_only_due_tasks(outbox: Outbox) -> None:
     for name in due:
         state = await outbox.state(name)
         reward = "claimed" if name == "begun_by_hand" else "fulfilling"
-        shown = [state[fact] for fact in ("status", "reward", "attempts", "lease_owner")]
-        assert shown == ["delivering", reward, 2, "me"], name
+        shown = [state[fact] for fact in ("status", "reward", "attempts", "lease_owner", "channel")]
+        assert shown == ["delivering", reward, 2, "me", "manual" if reward == "claimed" else "webhook"], name
         assert 50 < state["leased_for"] <= 60, name
     assert await beside.changed(outbox.database) == {}
     assert await outbox.lease(*due) == [], "they are leased"

@@ -221,10 +221,14 @@ async def test_retention_erases_the_idle_and_goes_on_after_an_erasure_that_fails
 async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:
     player = await resolve(stack, contact="back@example.com")
     await name_player(stack, player)
-    await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
+    world = World(stack, (await make_campaign(stack))["id"])
+    assert (await world.round(await world.wheel(await world.prize()), player, client_seed="kept")).code == "OK"
+    for column in ("players SET updated_at", "plays SET played_at", "rewards SET won_at"):
+        await stack.database.execute(f"UPDATE {column} = now() - interval '400 days'")
     async with held(stack, "UPDATE players SET updated_at = now()"):
         idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365))
         erasing = asyncio.create_task(idle)
         await until(lambda: waits(stack, "erasure.lock_players"))
     assert not await erasing
     assert (await stack.admin("GET", f"/admin/players/{player}")).data["player"]["display_name"] == "Ophelia Quince"
+    assert "kept" in str(await stack.database.fetch("SELECT client_seed FROM plays"))

@@ -158,12 +158,12 @@ def test_entries_survive_a_bundle() -> None:
 async def test_witness_survives_a_hostile_log() -> None:
     """Whatever the operator logs, each entry is named, on one line."""
     held = [b"[]", b'{"kind":"mark","id":"x\\n"}', b'{"kind":"play","id":7}']
-    held.append(b'{"at":null,"kind":"p","id":"\\u001b[2J"}')
+    held += [b'{"at":null,"kind":"p","id":"\\u001b[2J"}', *(b'{"at":%d,"id":"p1","kind":"play"}' % at for at in (5, 6))]
     grown, key = MerkleTree(), notes.SigningKey("o", b"secret")
     grown.add_hashes(map(tree.hash_leaf, held))
     files = {"checkpoint": notes.sign_checkpoint(notes.Checkpoint("o", len(held), grown.digest()), [key]).encode()}
-    files |= {"tile/0/000.p/4": b"".join(map(tree.hash_leaf, held))}
-    files |= {"tile/entries/000.p/4": entries.write_bundle(held)}
+    files |= {"tile/0/000.p/6": b"".join(map(tree.hash_leaf, held))}
+    files |= {"tile/entries/000.p/6": entries.write_bundle(held)}
 
     async def fetch(path: str) -> bytes:
         return files[path]
@@ -177,10 +177,12 @@ async def test_witness_survives_a_hostile_log() -> None:
     problems = [problem async for problem in read_entries(state, fetch)]
     assert problems == [
         *("entry 0: is malformed", "entry 1: mark x is malformed", "entry 2: play 7 is malformed"),
-        "entry 3: p [2J is malformed",
+        *("entry 3: p [2J is malformed", "entry 5: play p1 is in the log twice"),
     ]
     assert state.read == 0, "it is checked again"
-    files["tile/0/000.p/4"] = b"x" * 128
+    state.read = 5
+    assert [problem async for problem in read_entries(state, fetch)] == problems[-1:], "earlier rows are remembered"
+    files["tile/0/000.p/6"] = b"x" * 192
     with pytest.raises(Distrusted, match="signed root"):
         assert [problem async for problem in read_entries(state, fetch)]
     files["checkpoint"] = b"\xff"

@@ -40,6 +40,9 @@ WAIT_MINUTES: Final = 10.0
 WAITS_MAX: Final = 100
 """Standstills that are named."""
 
+ROWS_MAX: Final = 50_000
+"""At least so many rows of the newest entries are remembered, and at most twice as many."""
+
 AT_ONCE: Final = 4
 """Tiles fetched at a time."""
 
@@ -53,7 +56,9 @@ class Distrusted(Exception):
 
 @dataclass
 class State:
-    """What a witness remembers. mark: the time of the last one read. grown_at: the visit that saw the log grow."""
+    """What a witness remembers. mark: the time of the last one read. grown_at: the visit that saw the log grow.
+    recent: the index of the mark before the last one read.
+    """
 
     keys: list[str]
     size: int = 0
@@ -62,6 +67,7 @@ class State:
     read: int = 0
     mark: int = 0
     grown_at: float = 0.0
+    recent: int = 0
 
     @classmethod
     def load(cls, file: Path) -> State | None:
@@ -89,6 +95,23 @@ class State:
     @property
     def verifiers(self) -> list[VerifierKey]:
         return [VerifierKey.parse(key) for key in self.keys]
+
+
+class _Rows:
+    """The rows of the newest entries. A second entry of an older row is back-dated, unless it claims another time."""
+
+    def __init__(self) -> None:
+        self._older: set[tuple[str, str]] = set()
+        self._newer: set[tuple[str, str]] = set()
+
+    def add(self, facts: dict[str, Any]) -> bool:
+        """False if the row has an entry already."""
+        row = (str(facts.get("kind")), str(facts.get("id")))
+        is_new = row not in self._newer and row not in self._older
+        self._newer.add(row)
+        if len(self._newer) > ROWS_MAX:
+            self._older, self._newer = self._newer, set()
+        return is_new
 
 
 async def visit(state: State, fetch: Fetch) -> Checkpoint:
@@ -168,8 +191,9 @@ async def read_entries(
     """
     size, began, sound = state.size, 0 if whole else state.read, True
     tree, mark, oldest = MerkleTree(), 0 if whole else state.mark, 0
+    rows, recent, newest = _Rows(), state.recent, state.recent
     waits, notes, archived = [] if waits is None else waits, [] if notes is None else notes, Archived()
-    at = began // TILE_WIDTH * TILE_WIDTH
+    at = min(began, state.recent) // TILE_WIDTH * TILE_WIDTH
     if at:  # The tree up to there, from tiles; wrong ones do not lead to the signed root below.
         frontier = nodes(0, at)
         tiles = await _tiles(frontier, size, fetch)
@@ -181,11 +205,14 @@ async def read_entries(
             for leaf, entry in zip(leaves, entries, strict=True):
                 tree.add_hash(leaf)
                 index, facts = tree.size - 1, read_entry(entry)
+                is_new = rows.add(facts)
+                if facts.get("kind") == "mark":
+                    recent, newest = newest, index
                 if index < began:
                     continue
                 if archived.takes(index, leaf, facts):
                     continue
-                if problem := _problem(index, leaf, entry, facts, mark):
+                if problem := _problem(index, leaf, entry, facts, mark, is_new=is_new):
                     sound = False
                     yield problem
                 elif facts["kind"] != "mark":
@@ -208,7 +235,7 @@ async def read_entries(
     if tree.digest() != state.tree.digest():
         raise Distrusted("the log's tiles do not lead to its signed root")
     if sound:
-        state.read, state.mark = size, mark
+        state.read, state.mark, state.recent = size, mark, recent
 
 
 async def _leaves(number: int, size: int, fetch: Fetch) -> tuple[Iterator[bytes], list[bytes]]:
@@ -225,8 +252,11 @@ async def _leaves(number: int, size: int, fetch: Fetch) -> tuple[Iterator[bytes]
     return (held[i : i + HASH_BYTES] for i in range(0, len(held), HASH_BYTES)), entries
 
 
-def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark: int) -> str:
-    """What is wrong with an entry; "": nothing. The log may be hostile: no control characters from it are shown."""
+def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark: int, *, is_new: bool) -> str:
+    """What is wrong with an entry; "": nothing. is_new: it is the first of its row.
+
+    The log may be hostile: no control characters from it are shown.
+    """
     about = "".join(one for one in f"{facts.get('kind', '')} {facts.get('id', '')}"[:200] if one.isprintable())
     name = f"entry {index}: {about}".rstrip()
     if hash_leaf(entry) != leaf:
@@ -235,6 +265,8 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
         at = mark_of(facts) if facts["kind"] == "mark" else int(facts["at"])
     except (KeyError, TypeError, ValueError, AttributeError):
         return f"{name} is malformed"
+    if not is_new:
+        return f"{name} is in the log twice"
     if facts["kind"] == "mark":
         return f"{name}: the clock went back by {(mark - at) // 1_000_000} seconds" if at < mark else ""
     return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""

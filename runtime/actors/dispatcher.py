@@ -244,7 +244,7 @@ class Dispatcher:
             )
             self.log.record(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
-        if _matches(row, event):
+        if row["type"] == EMAIL or _matches(row, event):  # A mail's event has the type of the message.
             self._begin(row, event, due["attempts"])
         else:
             self.log.record(row, event, "skipped", due["attempts"], Skipped(UNSUBSCRIBED))

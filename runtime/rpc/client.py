@@ -30,6 +30,9 @@ from runtime.rpc.spread import Spread, player_of
 log = structlog.get_logger(__name__)
 
 DEADLINE_SECONDS: Final = 5.0
+LENGTHY_SECONDS: Final = 150.0
+"""The deadline of lengthy operations: a sender has 15 s, and a statement that counts has 120 s."""
+
 AWAY_SECONDS: Final = 1.0
 """How long an unreachable replica is tried last."""
 
@@ -70,7 +73,7 @@ class RpcCaller:
 
     async def call(self, operation: Operation, request: Any) -> Any:
         """The operation's reply. Raises Fault, like Core in the same process."""
-        ends = time.monotonic() + self._deadline_seconds
+        ends = time.monotonic() + (LENGTHY_SECONDS if operation.lengthy else self._deadline_seconds)
         if not self._known:
             await self._addresses.first()
             self._known = True

@@ -121,6 +121,8 @@ class Login:
                 code = LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at)
                 await self.sender.send(code)
         except (SendFailed, Fault) as error:
+            if isinstance(error, Fault) and error.reason == "CORE_UNAVAILABLE":
+                raise  # The code may have been sent, so its limits stay charged.
             if isinstance(error, SendFailed):  # Core has logged a failure of the tenant's own sender.
                 log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
             await self.challenges.withdraw(scope, issued.challenge_id, client, login_id)

@@ -23,7 +23,7 @@ from tests.support.messages import filled
 from tests.support.waiting import HANG_SECONDS, until
 
 SCOPE = m.Scope(tenant_id="tenant_a")
-GET, CREATE, PLAY = BY_NAME["GetCampaign"], BY_NAME["CreateCampaign"], BY_NAME["Play"]
+GET, CREATE, PLAY, COPY = (BY_NAME[name] for name in ("GetCampaign", "CreateCampaign", "Play", "DuplicateCampaign"))
 
 
 class Desk:
@@ -50,6 +50,8 @@ class Desk:
         if operation is PLAY:
             self.players.append(request.player_id)
             return m.PlayReply(play_id=name)
+        if operation is COPY:
+            return m.DuplicateCampaignReply(campaign=m.Campaign(name=name))
         return m.CampaignReply(campaign=m.Campaign(name=name))
 
 
@@ -94,6 +96,11 @@ async def get(caller: RpcCaller, name: str) -> str:
     return str(reply.campaign.name)
 
 
+async def copy(caller: RpcCaller, name: str) -> str:
+    reply = await caller.call(COPY, m.DuplicateCampaignRequest(scope=SCOPE, id=name))
+    return str(reply.campaign.name)
+
+
 async def create(caller: RpcCaller, name: str) -> str:
     reply = await caller.call(CREATE, m.CreateCampaignRequest(scope=SCOPE, campaign=m.Campaign(name=name)))
     return str(reply.campaign.name)
@@ -130,10 +137,12 @@ class TestCalls:
         desk.gates["never"] = asyncio.Event()
         async with edge(address, deadline_seconds=2.0) as caller:
             assert await get(caller, "before") == "before"
+            copied = asyncio.ensure_future(copy(caller, "never"))
             with pytest.raises(Fault) as caught:
                 await get(caller, "never")
             assert (caught.value.status, caught.value.reason) == (Status.UNAVAILABLE, "CORE_UNAVAILABLE")
             desk.gates["never"].set()
+            assert await copied == "never", "a lengthy operation has longer"
             assert await get(caller, "after") == "after"
 
     async def test_cancelled_call_is_finished_by_core(self, desk: Desk, caller: RpcCaller) -> None:

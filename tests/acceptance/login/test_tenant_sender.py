@@ -3,6 +3,8 @@ from typing import Any, Final
 
 import pytest
 
+from runtime.errors import Fault, Status
+from runtime.http.login.challenges import Challenges
 from runtime.operations.key_rotation import Rotation
 from runtime.outgoing.vault import Vault, sender_context
 from runtime.settings import Key
@@ -22,7 +24,13 @@ async def put(stack: Stack, sender: dict[str, Any]) -> Any:
     return await stack.admin("PUT", f"/admin/tenants/{stack.tenant_id}", {"sender": sender}, roles=("platform",))
 
 
-async def test_tenants_sender_and_server_send_its_mails(own_world: World, mailbox: Mailbox) -> None:
+async def _lost(*_: object) -> None:
+    raise Fault(Status.UNAVAILABLE, "CORE_UNAVAILABLE", "Core did not respond in time")
+
+
+async def test_tenants_sender_and_server_send_its_mails(
+    own_world: World, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stack = own_world.stack
     own = {"name": "Fair, Ünder", "address": "win@fair.example", "reply_to": "help@fair.example"}
     set_up = await put(stack, {**own, "smtp_url": f"smtp://127.0.0.1:{mailbox.port}"})
@@ -40,6 +48,11 @@ async def test_tenants_sender_and_server_send_its_mails(own_world: World, mailbo
     assert (await put(stack, {**own, "name": "Fair"})).data["sender"]["smtp_url_set"] is True
     assert (await start(stack, ADDRESS, "email")).code == "OK"
     assert str(mailbox.parsed[-1]["From"]) == "Fair <win@fair.example>"
+    await let_resend(stack)
+    with monkeypatch.context() as lost:
+        lost.setattr(Challenges, "send", _lost)
+        assert (await start(stack, ADDRESS, "email")).reason == "CORE_UNAVAILABLE"
+    assert (await start(stack, ADDRESS, "email")).reason == "RESEND_TOO_SOON", "the code may have been sent"
     await put(stack, {})
     assert (await put(stack, own)).data["sender"]["smtp_url_set"] is False
     await let_resend(stack)

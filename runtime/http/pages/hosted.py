@@ -164,8 +164,11 @@ async def host_of(edge: Edge, request: web.Request) -> m.FindHostReply:
 
 
 def styles_of(page: bytes) -> str:
-    """The inline styles of a page. Operators' texts are escaped, so the first style tags are ours."""
-    return page.partition(b"<style>")[2].partition(b"</style>")[0].decode()
+    """The inline styles of a page as a browser hashes them: with LF line breaks. Operators' texts are escaped, so the
+    first style tags are ours.
+    """
+    styles = page.partition(b"<style>")[2].partition(b"</style>")[0].decode()
+    return styles.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def language_of(accepted: str) -> str:

@@ -59,7 +59,9 @@ _CALLBACK: Final = f"{API}/fulfillment/"
 
 
 def route_class(method: str, path: str) -> RouteClass:
-    """The class of any request on either edge, also for unknown routes."""
+    """The class of any request on either edge, also for unknown routes. A preflight counts as a read."""
+    if method == "OPTIONS":
+        return RouteClass.READ
     if path.startswith(_GAMES):
         if path.endswith(("/start", "/play")):
             return RouteClass.GAMEPLAY
@@ -71,7 +73,7 @@ def route_class(method: str, path: str) -> RouteClass:
         return RouteClass.LOGIN
     elif path.startswith(_CALLBACK):
         return RouteClass.CALLBACK
-    if method in ("GET", "HEAD", "OPTIONS"):
+    if method in ("GET", "HEAD"):
         return RouteClass.READ
     return RouteClass.VIEW if path.endswith("/views") else RouteClass.WRITE
 

@@ -61,6 +61,7 @@ def test_address_cannot_use_its_network_up() -> None:
         *(("POST", f"{API}/games/g/redeem", RouteClass.WRITE), ("GET", f"{API}/games/g/render", RouteClass.READ)),
         ("POST", f"{API}/campaigns/c/views", RouteClass.VIEW),
         ("POST", f"{API}/players/auth/start", RouteClass.LOGIN),
+        ("OPTIONS", f"{API}/players/auth/start", RouteClass.READ),
         *(("POST", f"{API}/players/me/contacts", RouteClass.LOGIN), ("PUT", f"{API}/players/me", RouteClass.WRITE)),
         ("GET", f"{API}/admin/games", RouteClass.STAFF),
         *(("POST", f"{API}/fulfillment/tasks/t/callback", RouteClass.CALLBACK), ("GET", "/healthz", RouteClass.OTHER)),

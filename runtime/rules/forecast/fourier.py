@@ -23,7 +23,7 @@ from runtime.rules.forecast.terms import Costs
 
 TAIL: Final = -math.log(1e-10)
 """-log of the probability that a grid leaves out, and of the terms that an integral leaves out."""
-_NEGLIGIBLE: Final = 30.0
+NEGLIGIBLE: Final = 30.0
 _OVERFLOW: Final = 600.0
 _LEAST: Final = 1e-300
 
@@ -90,27 +90,39 @@ class Node(NamedTuple):
     paired: bool
 
 
+class Centred(NamedTuple):
+    """A sum with amounts around 0. turning: how much more a play that is counted aside adds. astray: how far from 0 the
+    integrand of some argument has its peak.
+    """
+
+    total: Sum
+    turning: float = 0.0
+    astray: float = 0.0
+
+
+class Plan(NamedTuple):
+    """The grid and the nodes of a distribution."""
+
+    layout: Layout
+    centred: Centred
+    nodes: list[Node]
+
+
 def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     """The distribution of the sum. None: with a count aside it would take too long."""
     counts = [poisson(total.plays * bent.chance) for bent in total.bent]
     low, high = range_of(total, counts)
     low += math.fsum(value * counts.first for value, counts in total.apart)
     high += math.fsum(value * counts.last for value, counts in total.apart)
-    nodes, window = [Node(0.0, 0.0, False)], (0, 0)
-    if total.aside is not None:
-        window = _aside_window(total, counts)
-        nodes = list(_nodes(total, window[1] - window[0] + 1))
-    elif total.bent:
-        nodes = list(_nodes(total, 1))
-    points = points_for(len(nodes), [len(count.weights) for count in counts], points_max)
-    independent = not points
-    if independent:
+    window = (0, 0) if total.aside is None else _aside_window(total, counts)
+    plan = _planned(total, [len(count.weights) for count in counts], window, (low, high), points_max)
+    independent = plan is None
+    if plan is None:
         if total.aside is not None:
             return None
-        nodes, points = [Node(0.0, 0.0, False)], points_max // 2
-    layout = layout_of(total.values, low, high, points)
+        plan = Plan(layout_of(total.values, low, high, points_max // 2), Centred(total), [Node(0.0, 0.0, False)])
+    layout, (total, turning, _), nodes = plan
     turns = layout.turns
-    total, turning = (total, 0.0) if independent else _centred(total, layout)
     # As logarithms: what `fewer` plays take away may be too large for a float before the other plays are counted.
     common = [complex(0.0, turn * (layout.first - total.shift)) for turn in turns]
     if total.fewer:
@@ -148,6 +160,23 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     whole = found[0].real
     found = _with(total.apart, layout, [_bounded(one / whole) for one in found])
     return finished(layout, found, independent=independent)
+
+
+def _planned(
+    total: Sum, counted: Sequence[int], window: tuple[int, int], bounds: tuple[float, float], points_max: int
+) -> Plan | None:
+    """The plan with the most points that are affordable. None: not even the fewest are. counted: as in `points_for`."""
+    points, asides = points_max, window[1] - window[0] + 1
+    while points:
+        layout = layout_of(total.values, *bounds, points)
+        centred, nodes = _centred(total, layout), [Node(0.0, 0.0, False)]
+        if total.bent or total.aside is not None:
+            nodes = list(_nodes(total, asides, centred.astray))
+        affordable = points_for(len(nodes), counted, points)
+        if affordable == points:
+            return Plan(layout, centred, nodes)
+        points = affordable
+    return None
 
 
 def _with(apart: Iterable[tuple[float, Counts]], layout: Layout, found: list[complex]) -> list[complex]:
@@ -203,22 +232,41 @@ def _spectrum(layout: Layout, bent: Bent, counts: Counts, node: Node) -> list[co
     return [one + end * whole for one, end in zip(found, full, strict=True)]
 
 
-def _centred(total: Sum, layout: Layout) -> tuple[Sum, float]:
-    """The sum with amounts around 0, so that the integrand is not negligible only around angles of 0; and how much more
-    a play that is counted aside adds.
+def _centred(total: Sum, layout: Layout) -> Centred:
+    """The sum with amounts around 0, so that the integrand is negligible except around angles of 0.
 
-    All n plays add the mean, which is a shift. On an exact grid the mean is rounded to a step.
+    All n plays add the centre (`centre_of`), which is a shift.
     """
-    means = []
-    for side in (False, True):
-        parts = [one for one in total.steady if one.aside is side]
-        chance = math.fsum(one.chance for one in parts)
-        mean = math.fsum(one.chance * one.value for one in parts) / chance if chance else 0.0
-        means.append(round(mean / layout.step) * layout.step if layout.exact else mean)
-    plain, aside = means if total.aside is not None else (means[0], means[0])
+    (plain, far), (aside, far_aside) = (
+        centre_of([one for one in total.steady if one.aside is side], layout, total.plays, NEGLIGIBLE)
+        for side in (False, True)
+    )
+    aside = plain if total.aside is None else aside
     steady = tuple(one._replace(value=one.value - (aside if one.aside else plain)) for one in total.steady)
     bent = tuple(one._replace(value=one.value - plain, after=one.after - aside) for one in total.bent)
-    return replace(total, steady=steady, bent=bent, shift=total.shift + total.plays * plain), aside - plain
+    shift = total.shift + total.plays * plain
+    return Centred(replace(total, steady=steady, bent=bent, shift=shift), aside - plain, far + far_aside)
+
+
+def centre_of(parts: Sequence[Steady], layout: Layout, plays: float, negligible: float) -> tuple[float, float]:
+    """The amount around which these categories are taken, and how far from an angle of 0 the integrand then peaks.
+
+    It is the mean or the likeliest amount. If amounts are multiples of one, the integrand also peaks at arguments at
+    which they turn by whole circles. On an exact grid it is a multiple of the step.
+    """
+    chance = math.fsum(one.chance for one in parts)
+    if not chance:
+        return 0.0, 0.0
+    mean = math.fsum(one.chance * one.value for one in parts) / chance
+    mean = round(mean / layout.step) * layout.step if layout.exact else mean
+    found = ((turn, mean_turn(parts, turn)) for turn in layout.turns)
+    # At other arguments, the integrand is negligible at all angles.
+    peaks = [(turn, cmath.phase(one)) for turn, one in found if plays * (chance - abs(one)) < negligible]
+    far, centre = min(
+        (max(abs(math.remainder(phase + turn * centre, 2 * math.pi)) for turn, phase in peaks), centre)
+        for centre in (mean, max(parts).value)
+    )
+    return centre, far
 
 
 def _aside_weight(aside: Aside, turn: float, angle: float, window: tuple[int, int]) -> complex:
@@ -239,13 +287,16 @@ def _geometric(angle: float, low: int, high: int) -> complex:
     return ratio * cmath.exp(complex(0.0, angle * low + half * (count - 1)))
 
 
-def _nodes(total: Sum, asides: int) -> Iterator[Node]:
-    """The nodes at which the integrand is not negligible, one of each pair. asides: the counts aside in question."""
+def _nodes(total: Sum, asides: int, astray: float) -> Iterator[Node]:
+    """The nodes at which the integrand is not negligible, one of each pair. asides: the counts aside in question.
+    astray: how far from 0 its peaks may be.
+    """
     plain = math.fsum(steady.chance for steady in total.steady if not steady.aside)
     aside = math.fsum(steady.chance for steady in total.steady if steady.aside)
     period = math.ceil(7.0 * math.sqrt(total.plays)) + 40
-    step, most = angles(period, total.plays * (plain + aside))
-    side, sides = angles(asides, total.plays * plain * aside / max(plain + aside, 1e-300)) if asides > 1 else (0.0, 0)
+    step, most = angles(period, total.plays * (plain + aside), astray=astray)
+    spread = total.plays * plain * aside / max(plain + aside, 1e-300)
+    side, sides = angles(asides, spread, astray=astray) if asides > 1 else (0.0, 0)
     for b in range(sides + 1):
         # The counts aside turn the rest along, so the nodes of the total follow.
         centre = -b * side * aside / max(plain + aside, 1e-300)
@@ -253,14 +304,15 @@ def _nodes(total: Sum, asides: int) -> Iterator[Node]:
             yield Node(centre + a * step, b * side, bool(a or b))
 
 
-def angles(period: int, variance: float, negligible: float = _NEGLIGIBLE) -> tuple[float, int]:
+def angles(period: int, variance: float, negligible: float = NEGLIGIBLE, *, astray: float = 0.0) -> tuple[float, int]:
     """The distance of the nodes of an integral over a period, and how many from 0 up are not negligible.
 
-    variance: of the count in question, which makes the integrand fall. negligible: the logarithm of the fall.
+    variance: of the count in question, which makes the integrand fall. negligible: the logarithm of the fall. astray:
+    how far from 0 it begins to fall.
     """
     period += 1 - period % 2  # An odd period has no node at pi, which would be its own pair.
     cosine = 1.0 - negligible / variance if variance > 0 else -1.0
-    widest = math.acos(cosine) if cosine > -1.0 else math.pi
+    widest = astray + (math.acos(cosine) if cosine > -1.0 else math.pi)
     return 2 * math.pi / period, min(math.ceil(widest * period / (2 * math.pi)), (period - 1) // 2)
 
 

@@ -80,13 +80,24 @@ def layout_of(values: Sequence[float], low: float, high: float, points: int) -> 
 def finished(layout: Layout, found: list[complex], *, independent: bool = False) -> Grid:
     """The distribution with this characteristic function: E exp(-i t (sum - first)) for each of `layout.turns`."""
     points, blur = layout.points, 0.0
-    if not layout.exact and max(abs(one) for one in found[points // 2 - points // 16 :]) > ERROR:
+    if not layout.exact and not _is_smooth([abs(one) for one in found]):
         blur = _BLUR_STEPS * layout.step
         found = [one * math.exp(-0.5 * (turn * blur) ** 2) for one, turn in zip(found, layout.turns, strict=True)]
     spectrum = [one.conjugate() for one in found] + found[points // 2 - 1 : 0 : -1]
     chances = [max(0.0, one.real) for one in transformed(spectrum)]
     whole = math.fsum(chances)
     return Grid(layout.first, layout.step, [chance / whole for chance in chances], layout.exact, blur, independent)
+
+
+def _is_smooth(sizes: Sequence[float]) -> bool:
+    """Whether the characteristic function stays small once it is.
+
+    That of multiples of one amount returns at each multiple of an argument. If it first does so within the grid's
+    arguments, it also does in their upper half.
+    """
+    small = next((j for j, size in enumerate(sizes) if size <= ERROR), len(sizes))
+    first = max(len(sizes) // 2, min(small, len(sizes) - 1 - len(sizes) // 8))
+    return max(sizes[first:]) <= ERROR
 
 
 def costs_of(grid: Grid) -> Costs:

@@ -17,9 +17,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast.counts import Counts, binomial, poisson
-from runtime.rules.forecast.fourier import TAIL, Bent, Steady, angles, mean_turn
+from runtime.rules.forecast.fourier import TAIL, Bent, Steady, angles, centre_of, mean_turn
 from runtime.rules.forecast.grid import Grid, Layout, finished, layout_of, points_for, progression
 
+_NEGLIGIBLE: Final = 2 * TAIL
+"""Twice, since at earlier times the integrand falls less."""
 _TIMES_MAX: Final = 120
 _TIMES_USUAL: Final = 25
 
@@ -83,20 +85,22 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
     middle = _time_of(stream, stream.mean)
     last = [poisson(part.chance * middle) for part in stream.limited]
     counted = [min(count.last, part.limit) - count.first + 1 for count, part in zip(last, stream.limited, strict=True)]
-    step, most = _angles(stream, middle)
-    points = points_for(_TIMES_USUAL * (most + 1), counted, points_max)
-    if not points:
-        return None
+    values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
+    points, affordable = 0, points_max
+    while points != affordable:
+        points, layout = affordable, layout_of(values, low, high, affordable)
+        centre, astray = _centre(stream, layout, middle)
+        step, most = _angles(stream, middle, astray)
+        affordable = points_for(_TIMES_USUAL * (most + 1), counted, points)
+        if not affordable:
+            return None
     moments = _moments(stream, middle, step, most)
     if not moments or len(moments) > _TIMES_MAX:
         return None
-    values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
-    layout = layout_of(values, low, high, points)
     turns = layout.turns
     found = [0j] * len(turns)
     firsts = [min(part.limit, *(moment.counts[i].first for moment in moments)) for i, part in enumerate(stream.limited)]
     given = [[0.0] * (part.limit + 1 - first) for part, first in zip(stream.limited, firsts, strict=True)]
-    centre = _centre(stream, layout)
     moved = replace(
         stream,
         open=tuple(part._replace(value=part.value - centre) for part in stream.open),
@@ -219,13 +223,13 @@ def _ended(stream: Stream) -> float:
     return binomial(stream.plays, stream.wins).at_least(stream.gone + sum(part.limit for part in stream.limited))
 
 
-def _angles(stream: Stream, middle: float) -> tuple[float, int]:
-    """The nodes of the angle: their distance, and their number from 0 up."""
+def _angles(stream: Stream, middle: float, astray: float) -> tuple[float, int]:
+    """The nodes of the angle: their distance, and their number from 0 up. astray: how far from 0 a peak may be."""
     spread = math.sqrt(stream.variance + middle)
     period = math.ceil(14.0 * math.sqrt(spread**2 + 8.0 * spread + 20.0)) + 30
     if _by_wins(stream, middle):
         return angles(period, stream.variance, TAIL)
-    return angles(period, middle * stream.share, 2 * TAIL)  # Twice, since at earlier times the integrand falls less.
+    return angles(period, middle * stream.share, _NEGLIGIBLE, astray=astray)
 
 
 def _by_wins(stream: Stream, middle: float) -> bool:
@@ -235,12 +239,9 @@ def _by_wins(stream: Stream, middle: float) -> bool:
     return 2 * stream.variance >= middle * stream.share
 
 
-def _centre(stream: Stream, layout: Layout) -> float:
-    """What the value of each win is reduced by, so that values are around 0."""
-    if _by_wins(stream, _time_of(stream, stream.mean)):
-        return 0.0
-    mean = math.fsum(part.chance * part.value for part in stream.open) / stream.share
-    return round(mean / layout.step) * layout.step if layout.exact else mean
+def _centre(stream: Stream, layout: Layout, middle: float) -> tuple[float, float]:
+    """What the value of each win is reduced by, so that values are around 0; and how far from 0 a peak still is."""
+    return (0.0, 0.0) if _by_wins(stream, middle) else centre_of(stream.open, layout, middle, _NEGLIGIBLE)
 
 
 def _moments(stream: Stream, middle: float, step: float, most: int) -> list[_Moment]:

@@ -16,6 +16,7 @@ from runtime.rules import Drop, Outcome
 from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
 from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
+from runtime.rules.forecast.counts import binomial
 from runtime.rules.forecast.plays import listed
 from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
@@ -211,6 +212,31 @@ def test_factor_keeps_the_budget(policy: Any) -> None:
     assert forecast(scaled(game, factor)).costs.above(5_000) <= 0.011
     assert forecast(scaled(game, factor * 1.02)).costs.above(5_000) > 0.011
     assert answer(Task(game, 10**7)).factor == pytest.approx(0.5 / 0.051)
+
+
+PINS = PrizeTerms("pin", 0.01, 10, 1.0), PrizeTerms("thanks", 0.94, None, 0.0)
+STEPS: Any = {
+    "lose": (GameTerms((PrizeTerms("voucher", 0.05, None, 10.0), *PINS), 1_000), True),
+    "redraw": (GameTerms((PrizeTerms("voucher", 0.05, None, 10.0), *PINS), 1_000, "redraw"), False),
+    "wide": (GameTerms((PrizeTerms("car", 5e-5, None, 1_999.0), PrizeTerms("pin", 0.01, None, 20.0)), 10_000), False),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_forecast_of_multiples_of_one_amount_has_their_steps_or_a_cost_error(name: str) -> None:
+    game, is_exact = STEPS[name]
+    (car, pin), found, costs = game.prizes[:2], forecast(game), defaultdict[float, float](float)
+    for drawn, chance in enumerate((pins := binomial(game.plays, pin.chance)).weights, pins.first):
+        given = drawn if pin.stock is None else min(drawn, pin.stock)
+        others = game.plays - (given if game.on_unavailable == "redraw" else drawn)
+        cars = binomial(others, car.chance / (1 - pin.chance))
+        for count, weight in enumerate(cars.weights, cars.first):
+            costs[given * pin.value + count * car.value] += chance * weight
+    assert found.exact is is_exact
+    margin = found.cost_error + found.costs.spread
+    for least in sorted(costs)[::7]:
+        high, low = found.costs.above(least - margin), found.costs.above(least + margin)
+        assert low - 1e-6 <= sum(chance for cost, chance in costs.items() if cost > least) <= high + 1e-6
 
 
 EDGES = {

@@ -39,8 +39,8 @@ from runtime.wire import codec
 from runtime.wire.codec import View
 from runtime.wire.schema import fields_of
 
-CLOSED: Final = INTERNAL | {"player_id"}
-"""The token determines the player, so no request may name another."""
+CLOSED: Final = INTERNAL | {"player_id", "country"}
+"""Request fields that this edge refuses: the token determines the player, and a trusted proxy its country."""
 
 _UNCOUNTED: Final = Client("", "")
 """The client of a request without rate limits."""

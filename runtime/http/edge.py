@@ -37,7 +37,7 @@ from runtime.wire.schema import fields_of
 
 INTERNAL: Final = frozenset(
     {"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id", "issued_at"}
-    | {"may_decide", "reveal", "country", "for_players", "client_address", "client_network"}
+    | {"may_decide", "reveal", "for_players", "client_address", "client_network"}
     | {"user_agent"}
 )
 """Request fields that the edge sets itself; a body with one of them is refused."""

@@ -16,7 +16,7 @@ from runtime.operations.checks import Checks
 from runtime.operations.entries import form
 from runtime.operations.entries.submit import SQL, enter, withdraw_consents_of
 from runtime.operations.idempotent_writes import once
-from runtime.rules.entry import missing_of
+from runtime.rules.entry import is_country, missing_of
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _IS_KNOWN: Final = sql.load("desk")["is_known"]
@@ -102,6 +102,8 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
     checks = Checks()
     checks.required("campaign_id", request.campaign_id)
     checks.required("reason", request.reason)
+    if (country := request.country.upper()) and not is_country(country):
+        checks.problem("country", "must be a country code such as DE")
     checks.raise_found()
     tenant_id, player_id = tenant_of(request), player_id_of(m.SubmitEntryRequest(player_id=request.id))
     submitted = m.SubmitEntryRequest(
@@ -111,7 +113,7 @@ async def add_entry(engine: Engine, request: m.AddEntryRequest) -> m.PlayerEntry
         fields=request.fields,
         consents=request.consents,
         locale=request.locale,
-        country=request.country.upper(),
+        country=country,
         source=request.source,
     )
 

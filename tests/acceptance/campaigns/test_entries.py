@@ -274,6 +274,10 @@ async def test_country_header_counts_only_from_a_trusted_proxy(stack: Stack, ref
         assert direct.reason == "NOT_ELIGIBLE"
     forged = await stack.consumer("POST", desk.path, {**body, "country": "DE"}, player="ann")
     assert fields_of(forged) == ["country"]
+    post = {"campaign_id": desk.world.campaign_id, "reason": "a postcard"}
+    for country, found in {"Paris": "VALIDATION", "fr": "NOT_ELIGIBLE", "de": ""}.items():
+        by_staff = await stack.admin("POST", "/admin/players/cat/entries", {**post, "country": country})
+        assert by_staff.reason == found
 
 
 async def test_max_entries_holds_against_rivals_that_complete_an_entry(stack: Stack) -> None:

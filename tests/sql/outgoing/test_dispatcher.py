@@ -4,6 +4,7 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from unittest.mock import DEFAULT, AsyncMock
 
 import asyncpg
 import pytest
@@ -385,13 +386,8 @@ async def test_notes_beyond_one_statement_are_all_kept(receivers: Receivers, mon
 
 async def test_notes_wait_for_a_database_that_is_away(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
     await receivers.listens("one")
-    execute, times = receivers.database.execute, iter([0.1, 0.2])
-
-    async def restarted(*asked: Any) -> int:
-        if next(times, None):
-            raise StoreUnavailable("it restarts", sent=True)
-        return await execute(*asked)
-
+    away = [StoreUnavailable("it restarts", sent=True)] * 2
+    restarted = AsyncMock(wraps=receivers.database.execute, side_effect=[*away, DEFAULT])
     monkeypatch.setattr(receivers.database, "execute", restarted)
     await receivers.dispatch(receivers.event())
     assert [row["status"] for row in await receivers.log()] == ["delivered"] and receivers.dispatcher.log.lost == 0

@@ -1,8 +1,8 @@
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -176,11 +176,10 @@ async def test_prizes_and_receivers_without_tasks_are_forgotten_beyond_a_bound(m
 async def test_tenant_whose_receivers_hang_leaves_places_for_another() -> None:
     tried, go = Counter[str](), asyncio.Event()
 
-    class Due:
-        """An outbox with any number of tasks, each of another receiver."""
+    class Outbox:
+        """Any number of tasks, each of another receiver."""
 
-        async def tenants_with_due(self) -> list[str]:
-            return ["bad"]
+        ended, tenants_with_due = Mock(), AsyncMock(return_value=["bad"])
 
         async def lease(self, tenant_id: str, task_ids: list[str], rooms: Any) -> list[Leased]:
             return [Leased(tenant_id, "me", row(name, f"https://{name}.example")) for name in task_ids]
@@ -188,18 +187,13 @@ async def test_tenant_whose_receivers_hang_leaves_places_for_another() -> None:
         async def lease_due(self, tenant_id: str, limit: int, rooms: Any) -> list[Leased]:
             return await self.lease(tenant_id, [f"{tried.total()}-{nth}" for nth in range(limit)], rooms)
 
-        def ended(self, *outcome: Any) -> None: ...
-
-        async def flush(self) -> None: ...
-
     class Hanging(Deliveries):
         async def _deliver(self, task: Leased) -> Outcome:
             tried[task.tenant_id] += 1
             await go.wait()
             return Delivered()
 
-    engine = SimpleNamespace(settings=SimpleNamespace(callback_url="", code_keys=KEYS))
-    worker = Hanging(cast(Any, engine), cast(Any, None), cast(Any, Due()))
+    worker = Hanging(Mock(**{"settings.code_keys": KEYS}), Mock(), cast(Any, Outbox()))
     async with asyncio.timeout(HANG_SECONDS):
         for leased in (SWEEP_BATCH, 0):
             assert await worker.sweep() == leased
@@ -208,6 +202,5 @@ async def test_tenant_whose_receivers_hang_leaves_places_for_another() -> None:
         await until(lambda: tried["good"])
         assert tried["bad"] == receivers.ATTEMPTS_MAX / 2
         go.set()
-        await worker.finish()
+        await until(lambda: not worker._under_way)
         assert await worker.sweep() == SWEEP_BATCH, "its places are free again"
-        await worker.finish()

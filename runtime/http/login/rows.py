@@ -79,7 +79,7 @@ LOGOUT: Final = LoginRow(
     "LogOut",
     "/players/auth/logout",
     Answers.DONE,
-    about="Ends the token's login and its refresh tokens; with `everywhere`, all logins of the player.",
+    about="Ends the token's login and its refresh tokens; with `everywhere`, all logins and tokens of the player.",
     refusals=("TOKEN_MISSING", "ROLE_REQUIRED"),
     example={},
     players_only=True,

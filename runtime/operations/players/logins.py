@@ -102,16 +102,18 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
 async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
     """Ends one login of the player, or all of them with all of the player's tokens. Idempotent.
 
+    Without a login, it ends a guest's token. Another token without a login is its issuer's, and stays valid.
     RESOURCE_EXHAUSTED RATE_LIMITED if an address or network ends too many guests.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    without_login, is_guest = request.everywhere or not request.login_id, ids.is_guest(player_id)
+    is_guest = ids.is_guest(player_id)
+    all_tokens = request.everywhere or (is_guest and not request.login_id)
     checks = Checks()
     checks.between("issued_at", request.issued_at, 0, TIME_MAX)
     checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> None:
-        if without_login and is_guest:
+        if all_tokens and is_guest:
             if not await connection.fetchval(_SQL["is_player"], tenant_id, player_id):
                 return  # The guest has done nothing yet, so its token gives access to nothing.
             rates = [(GUESTS_ENDED, request.address), (NETWORK_GUESTS_ENDED, request.network)]
@@ -120,7 +122,7 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
             only = "" if request.everywhere else request.login_id
             for row in await connection.fetch(_SQL["end"], tenant_id, player_id, only):
                 await revoke_login(connection, engine, tenant_id, row["login_id"])
-        if without_login:
+        if all_tokens:
             until = request.issued_at
             await revoke_player(connection, engine, tenant_id, player_id, for_ever=is_guest, issued_at=until)
 

@@ -52,20 +52,21 @@ LIMIT $7
 SELECT type, body, object FROM assets WHERE tenant_id = $1 AND asset_id = $2
 
 -- name: users
--- What shows the asset with URL $2: campaigns, games and prizes that are not archived; the caller has locked the
--- tenant. $3 the staff's merchant ('': the tenant).
-SELECT 'campaign' AS type, campaign_id AS id, name FROM campaigns
-WHERE tenant_id = $1 AND position($2 IN settings::text) > 0
-  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
-UNION ALL
-SELECT 'game', g.game_id, g.name FROM games AS g
-JOIN game_revisions AS r USING (tenant_id, game_id, revision)
-WHERE g.tenant_id = $1 AND g.status <> 'archived' AND position($2 IN (r.definition -> 'ui')::text) > 0
-  AND ($3 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
-UNION ALL
-SELECT 'prize', prize_id, name FROM prizes
-WHERE tenant_id = $1 AND status <> 'archived' AND image_url = $2
-  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+-- What shows the asset with URL $2: campaigns, games and prizes that are not archived, of every merchant; the caller has
+-- locked the tenant. `visible`: to staff of merchant $3 ('': the tenant).
+WITH users AS (
+    SELECT 'campaign' AS type, campaign_id AS id, name, campaign_id FROM campaigns
+    WHERE tenant_id = $1 AND position($2 IN settings::text) > 0
+    UNION ALL
+    SELECT 'game', g.game_id, g.name, g.campaign_id FROM games AS g
+    JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+    WHERE g.tenant_id = $1 AND g.status <> 'archived' AND position($2 IN (r.definition -> 'ui')::text) > 0
+    UNION ALL
+    SELECT 'prize', prize_id, name, campaign_id FROM prizes
+    WHERE tenant_id = $1 AND status <> 'archived' AND image_url = $2
+)
+SELECT type, id, name, $3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o) AS visible
+FROM users
 ORDER BY type, id
 
 -- name: delete

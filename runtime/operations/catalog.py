@@ -115,8 +115,11 @@ async def unusable_prizes(
 
 
 def in_use(kind: str, name: str, used_by: list[dict[str, str]]) -> Fault:
-    """FAILED_PRECONDITION: these reference the resource. Each is `{type, id, name}`, a rung also has its `game_id`."""
-    names = ", ".join(f"{user['type']} {user['name']!r}" for user in used_by[:5])
+    """FAILED_PRECONDITION: these reference the resource. Each is `{type, id, name}`, a rung also has its `game_id`.
+
+    An empty `used_by`: they are another merchant's.
+    """
+    names = ", ".join(f"{user['type']} {user['name']!r}" for user in used_by[:5]) or "another merchant"
     return Fault(Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {name!r} is in use by {names}", used_by=used_by[:100])
 
 

@@ -94,7 +94,8 @@ async def delete_asset(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         row = await reading.for_update(connection, _SQL["get"], request, "asset", request.id)
         url = url_of(tenant_id, request.id)
         if users := await connection.fetch(_SQL["users"], tenant_id, url, merchant_of(request)):
-            raise catalog.in_use("asset", row["name"], [dict(user) for user in users])
+            named = [{name: user[name] for name in ("type", "id", "name")} for user in users if user["visible"]]
+            raise catalog.in_use("asset", row["name"], named)
         await connection.execute(_SQL["delete"], tenant_id, request.id)
         await audit.record(connection, tenant_id, "asset.delete", request.id, before=dict(row))
         return m.DeleteReply(id=request.id)

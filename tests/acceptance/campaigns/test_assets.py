@@ -206,6 +206,9 @@ async def test_merchant_s_staff_deletes_only_its_own_assets(stack: Stack) -> Non
     own = (await upload(inn, picture(colour=20))).data
     assert own["merchant_id"] == inn.merchant_id
     assert (await mill.admin("GET", f"/admin/assets/{own['id']}")).reason == "UNKNOWN_ASSET"
+    await make_campaign(mill, settings={"theme": {"logo": own["url"]}})
+    refused = await inn.admin("DELETE", f"/admin/assets/{own['id']}")
+    assert (refused.reason, refused.envelope["data"]["used_by"]) == ("IN_USE", [])
     shared = (await upload(mill, picture(colour=20))).data
     assert shared["merchant_id"] == "", "an asset of several owners is the tenant's"
     assert (await inn.admin("DELETE", f"/admin/assets/{own['id']}")).reason == "FORBIDDEN"

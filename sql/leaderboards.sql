@@ -12,7 +12,8 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $3 AND ($4::text = '' OR EXISTS (
     SELECT FROM games AS g WHERE g.tenant_id = $1 AND g.game_id = $4 AND g.campaign_id = c.campaign_id))
   AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
-          unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
+          unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+          unix(finalized_at) AS finalized_at;
 
 -- name: game_campaign
 -- The campaign of a game. $1 tenant, $2 game, $3 the staff's merchant ('': the tenant). No row: an unknown game.
@@ -23,7 +24,8 @@ SELECT campaign_id FROM games WHERE tenant_id = $1 AND game_id = $2
 -- $1 tenant, $2 board,
 -- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+       unix(finalized_at) AS finalized_at
 FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
@@ -37,7 +39,7 @@ WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status <> 'archived' AND c.stat
 -- The campaign's public boards, newest first: not archived, and not of a draft game.
 SELECT b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, b.status,
        unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes, unix(b.created_at) AS created_at,
-       unix(b.updated_at) AS updated_at
+       unix(b.updated_at) AS updated_at, unix(b.finalized_at) AS finalized_at
 FROM leaderboards AS b
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = b.game_id
 WHERE b.tenant_id = $1 AND b.campaign_id = $2 AND b.status <> 'archived' AND coalesce(g.status, '') <> 'draft'
@@ -48,7 +50,8 @@ LIMIT $3;
 -- As `get`, and locks the board until the transaction ends. $1 tenant, $2 board,
 -- $3 the staff's merchant ('': the tenant), $4 whether to write. No row: not found or not permitted.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+       unix(finalized_at) AS finalized_at
 FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 FOR UPDATE;
@@ -74,7 +77,8 @@ ORDER BY tenant_id;
 -- Newest first. $1 tenant, $2 campaign, $3 status ('' = any but archived), $4 LIKE pattern of the name, $5 the staff's
 -- merchant ('': the tenant), $6 the id of the last one shown (null at first), $7 how many.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at,
+       unix(finalized_at) AS finalized_at
 FROM leaderboards
 WHERE tenant_id = $1 AND ($2::text = '' OR campaign_id = $2)
   AND CASE WHEN $3::text = '' THEN status <> 'archived' ELSE status = $3 END
@@ -95,7 +99,7 @@ WHERE b.tenant_id = $1 AND b.board_id = $2 AND c.tenant_id = $1 AND c.campaign_i
   AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, b.status,
           unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes,
-          unix(b.created_at) AS created_at, unix(b.updated_at) AS updated_at;
+          unix(b.created_at) AS created_at, unix(b.updated_at) AS updated_at, unix(b.finalized_at) AS finalized_at;
 
 -- name: remove
 -- Deletes a board without any scores. No row: it has history. The caller has locked the board. $1 tenant, $2 board.

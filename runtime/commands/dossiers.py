@@ -9,7 +9,7 @@ JSON lines; each is an object with one field, which names its kind:
     prize     a prize, with its stock, and why a unit in stock may be unavailable
     stock_move   a change of a prize's total
     game      a game's milestones, as they are now, and the scope of its balances ("": they are not in the file)
-    board     a finalized leaderboard
+    board     a finalized leaderboard, also if archived since
     ledger    a movement of a balance in these scopes
     mark      the last entry of the log: every row from before its time is in the log
     terms     the text of terms, before the first play that they decided
@@ -71,7 +71,7 @@ _LEDGER: Final = (
     *("reason", "reference_id", "reward_id", "seq"),
 )
 _PRIZE: Final = ("id", "name", "type", "value", "campaign_id", "stock")
-_BOARD: Final = ("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "updated_at")
+_BOARD: Final = ("id", "game_id", "metric", "mode", "start_date", "end_date", "prizes", "finalized_at")
 _AUDIT: Final = ("id", "created_at", "actor", "merchant_id", "action", "subject_type", "subject_id", "trace_id")
 _PLAY: Final = (
     *("id", "game_id", "played_at", "revision", "revision_hash"),
@@ -148,10 +148,10 @@ async def write(
             async for move in edge.each(f"/prizes/{prize_id}/stock/moves"):
                 writer.line("stock_move", pseudonyms.without_persons(move))
 
-    async for one in edge.each("/prizes", campaign_id=campaign_id):
+    async for one in _each(edge, "prize", campaign_id):
         await prize(one["id"])
     scopes = set()
-    async for game in edge.each("/games", campaign_id=campaign_id):
+    async for game in _each(edge, "game", campaign_id):
         scope = await _scope(edge, campaign, game["wallet_scope"])
         if scope != campaign_id and not (game["milestones"] or {}).get("rungs"):
             scope = ""  # Other campaigns share its balances.
@@ -272,13 +272,23 @@ async def _scope(edge: Edge, campaign: dict[str, Any], kind: str) -> str:
     return str((kind == "WALLET_SCOPE_MERCHANT" and campaign["merchant_id"]) or campaign["id"])
 
 
+async def _each(edge: Edge, kind: str, campaign_id: str) -> AsyncIterator[dict[str, Any]]:
+    """Every item of a campaign. Archived ones come last: an item may be archived meanwhile."""
+    known = set[str]()
+    for status in ("", f"{kind}_status_archived".upper()):
+        async for item in edge.each(f"/{kind}s", campaign_id=campaign_id, status=status):
+            if item["id"] not in known:
+                known.add(item["id"])
+                yield item
+
+
 async def _contests(edge: Edge, campaign_id: str) -> AsyncIterator[tuple[str, dict[str, Any] | None, str]]:
     """The id of each draw and leaderboard, the terms of a leaderboard, and the path of its winners."""
     async for draw in edge.each("/draws", campaign_id=campaign_id):
         if draw["result_hash"]:
             yield draw["id"], None, f"/draws/{draw['id']}/winners"
-    async for board in edge.each("/leaderboards", campaign_id=campaign_id):
-        if board["status"] == "LEADERBOARD_STATUS_FINALIZED":
+    async for board in _each(edge, "leaderboard", campaign_id):
+        if board["finalized_at"]:
             yield board["id"], {name: board[name] for name in _BOARD}, f"/leaderboards/{board['id']}/standings"
 
 

@@ -192,7 +192,7 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Quest": frozenset(["id", "created_at", "updated_at", "secret", "secret_set"]),
     "Contact": frozenset(["id", "created_at"]),
     "Player": frozenset(["id", "contacts", "created_at", "updated_at", "auth_method", "status"]),
-    "Leaderboard": frozenset(["id", "status", "created_at", "updated_at"]),
+    "Leaderboard": frozenset(["id", "status", "created_at", "updated_at", "finalized_at"]),
     "Integration": frozenset(["id", "created_at"]),
     "Tenant": frozenset(["id", "created_at"]),
     "TenantSender": frozenset(["smtp_url_set"]),

@@ -738,7 +738,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "Leaderboard": {
         "metric": "The counted quantity.",
-        "mode": "How a player's scores are combined."
+        "mode": "How a player's scores are combined.",
+        "finalized_at": "Also of a board that was archived since; 0: never finalized."
     },
     "ListRankingsRequest": {
         "player_id": "If set, the reply's `me` is this player's rank."

@@ -240,7 +240,7 @@ def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any], logged_at:
 def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
     """A leaderboard line."""
     kind = [board[name].rpartition("_")[2].lower() for name in ("metric", "mode")]
-    times = (board["start_date"], board["end_date"], board["updated_at"] * 1_000_000)
+    times = (board["start_date"], board["end_date"], board["finalized_at"] * 1_000_000)
     database.execute("INSERT INTO boards VALUES (?, ?, ?, ?, ?, ?, ?)", (board["id"], board["game_id"], *kind, *times))
     for prize in board["prizes"]:
         ranks = [prize[name] for name in ("from_rank", "to_rank", "prize_id")]
@@ -270,12 +270,14 @@ def read_outcome(
 def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any], micro: int) -> None:
     """What an audit entry says about rungs and boards. micro: its time."""
     subject, before, after = entry["subject_id"], entry["before"], entry["after"] or {}
-    is_stock = entry["action"] == "prize.move_stock"
-    if before is not None and entry["subject_type"] in ("game", "prize") and not is_stock:
-        database.execute("INSERT INTO changed VALUES (?)", (subject,))
     if entry["subject_type"] == "game":
-        for side in (before or {}, after):
-            _rungs(database, subject, (side.get("definition") or {}).get("milestones"))
+        blocks = [(side.get("definition") or {}).get("milestones") for side in (before or {}, after)]
+        if before is not None and blocks[0] != blocks[1]:
+            database.execute("INSERT INTO changed VALUES (?)", (subject,))
+        for block in blocks:
+            _rungs(database, subject, block)
+    elif entry["subject_type"] == "prize" and before is not None and entry["action"] != "prize.move_stock":
+        database.execute("INSERT INTO changed VALUES (?)", (subject,))
     elif entry["action"] == "leaderboard.adjust":
         database.execute(
             "INSERT INTO corrections VALUES (?, ?, ?, ?)", (subject, after["player_id"], after["delta"], micro)

@@ -1,6 +1,8 @@
 // The milestones, balances and leaderboards of a dossier, computed again from its plays, movements and audit entries.
 // @ts-nocheck
 
+import { same } from "./verify.mjs";
+
 const UNCERTAIN = 10_000_000; // Microseconds: plays so shortly before or after a board was closed may count or not.
 const push = (map, key, one) => (map.has(key) ? map.get(key).push(one) : map.set(key, [one]));
 const add = (map, key, amount) => map.set(key, (map.get(key) ?? 0) + amount);
@@ -40,7 +42,7 @@ export class Awards {
 
   board(board) {
     const last = (text) => text.split("_").at(-1).toLowerCase();
-    this.boards.push({ ...board, metric: last(board.metric), mode: last(board.mode), closed: board.updated_at * 1e6 });
+    this.boards.push({ ...board, metric: last(board.metric), mode: last(board.mode), closed: board.finalized_at * 1e6 });
   }
 
   /** What a play credits and grants. Returns how leaderboards count it. */
@@ -59,8 +61,10 @@ export class Awards {
   }
 
   audit({ action, subject_type: type, subject_id: subject, before, after }, micro) {
-    if (before && ["game", "prize"].includes(type) && action !== "prize.move_stock") this.changed.add(subject);
-    if (type === "game") for (const side of [before, after]) this.block(subject, side?.definition?.milestones, false);
+    const blocks = [before, after].map((side) => side?.definition?.milestones ?? null);
+    const isChanged = type === "game" ? !same(...blocks) : type === "prize" && action !== "prize.move_stock";
+    if (before && isChanged) this.changed.add(subject);
+    if (type === "game") for (const block of blocks) this.block(subject, block, false);
     else if (action === "leaderboard.adjust") this.corrections.push({ board: subject, player: after.player_id, delta: after.delta, at: micro });
     else if (action === "leaderboard.finalize") this.closings.set(subject, Math.min(micro, this.closings.get(subject) ?? Infinity));
     else if (action === "leaderboard.disqualify") this.disqualified.add(`${subject} ${after.player_id}`);

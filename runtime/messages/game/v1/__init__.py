@@ -5601,6 +5601,11 @@ class Leaderboard(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
 
+    finalized_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
+    """
+    Also of a board that was archived since; 0: never finalized.
+    """
+
 
 default_message_pool.register_message("game.v1", "Leaderboard", Leaderboard)
 

@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import asyncpg
@@ -14,15 +13,14 @@ from runtime.commands.groups.leaderboards import rebuild_all
 from runtime.groups import event_stream
 from runtime.operations.leaderboards.rankings import list_rankings
 from runtime.settings import Key, Settings
-from runtime.stores.database import Database
-from runtime.stores.ephemeral import Ephemeral
-from runtime.stores.publisher import Publisher
 from runtime.stores.ranking_sets import OLDER, WRITTEN
 from runtime.stores.rankings import LATE_SECONDS
 from runtime.stores.scores import Score
 from runtime.streams import leaderboard_consumer
 from runtime.streams.consumer import Message
+from tests.support.deliveries import working
 from tests.support.leaderboards import Played, events_of, write_plays
+from tests.support.rewards import core
 from tests.support.stack import PATIENT
 from tests.support.waiting import until
 
@@ -33,28 +31,13 @@ TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
 def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
     keys = (Key("1", bytes(32)),)
     settings = Settings(database_url=database_url, redis_url=valkey_url, server_keys=keys, code_keys=keys)
-    return replace(settings, stream_shards=2, metrics_port=0)
-
-
-@asynccontextmanager
-async def engine_for(settings: Settings) -> AsyncIterator[Engine]:
-    database = Database(settings.database_url, size=4, acquire_seconds=5, statement_seconds=10)
-    ephemeral = Ephemeral(settings.redis_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
-    await database.start()
-    await ephemeral.start()
-    publisher = Publisher(ephemeral, shards=settings.stream_shards, length_max=1000)
-    engine = Engine(settings, database, ephemeral, publisher)
-    try:
-        yield engine
-    finally:
-        await engine.rankings.drain()
-        await ephemeral.close()
-        await database.close()
+    return replace(settings, stream_shards=2, metrics_port=0, redis_timeout_seconds=PATIENT["redis_timeout_seconds"])
 
 
 @pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
-    async with engine_for(settings) as engine:
+    async with core(settings, shards=2) as process:
+        engine = process.engine
         for statement in (
             "INSERT INTO tenants (tenant_id, name) VALUES ('tenant_r', 'r')",
             "INSERT INTO campaigns (tenant_id, campaign_id, name, status) VALUES ('tenant_r', 'camp_r', 'r', 'active')",
@@ -88,19 +71,8 @@ async def listed(engine: Engine) -> list[tuple[str, int]]:
     return [(item.player_id, item.score) for item in reply.items]
 
 
-@asynccontextmanager
-async def reading(engine: Engine) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    task = asyncio.create_task(leaderboard_consumer.run(engine, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await task
-
-
 async def test_plays_reach_the_ranking_by_their_messages(engine: Engine, settings: Settings) -> None:
-    async with engine_for(settings) as reader, reading(reader):
+    async with core(settings, shards=2) as reader, working(reader.engine, "leaderboards"):
         await until(lambda: shown(engine), lambda it: it == [])
         await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(20)], tell=True)
         await until(lambda: listed(engine), lambda it: it == [(f"p{n}", n) for n in range(19, -1, -1)])
@@ -159,8 +131,8 @@ async def test_rival_plays_and_refreshes_end_equal_to_the_rows(engine: Engine, s
         for n in range(first, 100, 8):
             await play(process, n)
 
-    async with engine_for(settings) as second:
-        await asyncio.gather(*[play_on((engine, second)[first % 2], first) for first in range(8)])
+    async with core(settings, shards=2) as second:
+        await asyncio.gather(*[play_on((engine, second.engine)[first % 2], first) for first in range(8)])
     assert await shown(engine) == await by_rows(engine)
 
 
@@ -199,7 +171,7 @@ async def test_messages_lost_while_the_store_was_frozen_are_caught_up(engine: En
 
 
 async def test_lost_message_is_caught_up_by_the_group(engine: Engine, settings: Settings) -> None:
-    async with engine_for(settings) as reader, reading(reader):
+    async with core(settings, shards=2) as reader, working(reader.engine, "leaderboards"):
         await until(lambda: shown(engine), lambda it: it == [])
         await played_now(engine, [Played("ann", GAME, 5)], tell=False)
         await until(lambda: listed(engine), lambda it: it == [("ann", 5)])

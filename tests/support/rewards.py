@@ -21,12 +21,12 @@ from tests.support.statements import insert
 
 
 @asynccontextmanager
-async def core(settings: Settings) -> AsyncIterator[Core]:
+async def core(settings: Settings, *, shards: int = 1) -> AsyncIterator[Core]:
     ephemeral = Ephemeral(settings.redis_url, timeout_seconds=settings.redis_timeout_seconds)
     await ephemeral.start()
     database = Database(settings.database_url, size=4, acquire_seconds=10, statement_seconds=10)
     await database.start()
-    publisher = Publisher(ephemeral, shards=1, length_max=1000)
+    publisher = Publisher(ephemeral, shards=shards, length_max=1000)
     core = Core(Engine(settings, database, ephemeral, publisher))
     try:
         yield core

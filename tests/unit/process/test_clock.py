@@ -18,18 +18,20 @@ def off_by(clock: Clock) -> float:
     return clock.now() - time.monotonic()
 
 
+def synced(took: float) -> tuple[Clock, float]:
+    clock, sent = Clock(), time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + took)
+    return clock, sent
+
+
 def test_databases_time_replaces_the_machines() -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent + 0.2)
+    clock, sent = synced(0.2)
     # In the middle between asking and hearing.
     assert off_by(clock) == pytest.approx(1_000_000.0 - (sent + 0.1), abs=0.01)
 
 
 def test_slow_reading_does_not_replace_a_quick_one() -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent + 0.002)
+    clock, sent = synced(0.002)
     good = off_by(clock)
     clock.sync(1_000_004.9, sent, sent + 5.0)
     assert off_by(clock) == pytest.approx(good, abs=0.01)
@@ -38,9 +40,7 @@ def test_slow_reading_does_not_replace_a_quick_one() -> None:
 
 
 def test_stale_reading_is_replaced_by_any_newer_one() -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent + 0.001)
+    clock, sent = synced(0.001)
     later = sent + STALE_SECONDS + 10
     clock.sync(3_000_000.0, later, later + 2.0)
     assert off_by(clock) == pytest.approx(3_000_000.0 - (later + 1.0), abs=0.01)
@@ -48,9 +48,7 @@ def test_stale_reading_is_replaced_by_any_newer_one() -> None:
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0, 2.0])
 def test_reading_that_contradicts_what_is_known_replaces_it_though_it_took_longer(jump: float) -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent + 0.001)
+    clock, sent = synced(0.001)
     later = sent + 5.0  # far from stale
     clock.sync(1_000_005.0 + jump, later, later + 1.0)
     assert off_by(clock) == pytest.approx(1_000_000.0 + jump - sent - 0.5, abs=0.01)
@@ -60,17 +58,13 @@ def test_reading_that_contradicts_what_is_known_replaces_it_though_it_took_longe
 
 
 def test_drift_of_two_clocks_is_no_contradiction() -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent)
+    clock, sent = synced(0.0)
     clock.sync(1_000_030.0 + 0.02 + 0.001, sent + 30.0, sent + 30.002)
     assert off_by(clock) == pytest.approx(1_000_000.0 - sent, abs=0.002)
 
 
 def test_reading_asked_for_before_the_clocks_parted_does_not_bring_the_old_time_back() -> None:
-    clock = Clock()
-    sent = time.monotonic()
-    clock.sync(1_000_000.0, sent, sent + 0.01)
+    clock, sent = synced(0.01)
     clock.sync(1_003_600.5, sent + 0.5, sent + 0.52)
     # Stamped before the machine stood still, heard after it.
     clock.sync(1_000_000.3, sent + 0.3, sent + 0.6)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from runtime.core import Caller
-from runtime.errors import Fault
+from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Policy
@@ -27,6 +27,9 @@ LOOKUPS: Final = Policy("names", per_second=50, burst=500)
 
 OWN: Final = frozenset({"", "reward"})
 """Subjects that are not limited: each player has ids of its own."""
+
+_UNCLEAR: Final = (Status.UNAVAILABLE, Status.INTERNAL)
+"""Failures that may have cost Core a query. Refunded, they would lift the limit when the store is slow."""
 
 
 class LookupLimiter:
@@ -52,16 +55,16 @@ class LookupLimiter:
         try:
             reply = await self._caller.call(operation, message)
         except Fault as fault:
-            if fault.reason != f"UNKNOWN_{operation.subject.upper()}":
-                self._remember(operation, message, client)
+            # Another refusal does not prove that the id exists: an invalid body is refused before the lookup.
+            if fault.reason != f"UNKNOWN_{operation.subject.upper()}" and fault.status not in _UNCLEAR:
+                self._refund(client)
             raise
-        self._remember(operation, message, client)
-        return reply
-
-    def _remember(self, operation: Operation, message: Any, client: Client) -> None:
-        """Remembers an existing id, and refunds the lookup."""
+        self._refund(client)
         self._known[message.scope.tenant_id, operation.subject, message.id] = None
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
+        return reply
+
+    def _refund(self, client: Client) -> None:
         if self._lookups is not None:
             self._lookups.give_back(client)

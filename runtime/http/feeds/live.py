@@ -37,7 +37,7 @@ STREAMS_MAX: Final = 6
 OF_TENANT_MAX: Final = 60
 """The concurrent streams of all of a tenant's subjects, API tokens included."""
 OF_EDGE_SHARE: Final = 2
-"""Streams may use 1/OF_EDGE_SHARE of an edge's connections: the rest are for requests."""
+"""Streams may use 1/OF_EDGE_SHARE of a process's connections: the rest are for requests."""
 
 END: Final = b"event: end\ndata: {}\n\n"
 """The last event: the token is no longer valid."""
@@ -106,11 +106,11 @@ class Live:
         """Streams events until the client disconnects or its token is no longer valid."""
         identity = await self._edge.auth.identify(request)
         assert identity is not None
-        scope, owner = self._scope(request), (identity.tenant_id, identity.subject)
+        scope, owner, settings = self._scope(request), (identity.tenant_id, identity.subject), self._edge.settings
         for taken, most, of in (
             (self._streams[owner], STREAMS_MAX, "one subject"),
             (self._of_tenant[identity.tenant_id], OF_TENANT_MAX, "a tenant"),
-            (self._of_tenant.total(), self._edge.settings.connections_max // OF_EDGE_SHARE, "all tenants"),
+            (self._of_tenant.total(), settings.connections_max // settings.processes // OF_EDGE_SHARE, "all tenants"),
         ):
             if taken >= most:
                 message = f"{most} streams of {of} are open, the maximum; close one or try again later"

@@ -174,7 +174,7 @@ ROWS: Final = (
         shape=Shape(
             opened="campaign",
             inner={
-                "campaign": Shape(without=frozenset({"budget", "messages", "origins", "revision"})),
+                "campaign": Shape(without=frozenset({"archive", "budget", "hosts", "messages", "origins", "revision"})),
                 "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
             },
             name="PublicCampaign",

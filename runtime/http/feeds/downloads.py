@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class Slots:
-    """The slots for concurrent downloads: per owner, one of them for merchant staff, and `of_edge` in total."""
+    """The slots for concurrent downloads: `of_owner`, one of them for merchant staff, and `of_edge` in total."""
 
-    def __init__(self, policy: str, of_edge: int) -> None:
+    def __init__(self, policy: str, of_edge: int, of_owner: int = OF_OWNER_MAX) -> None:
         self._policy = policy
-        self._of_edge = of_edge
+        self._of_edge, self._of_owner = of_edge, of_owner
         self._taken: Counter[str] = Counter()
         self._merchants: set[str] = set()
 
@@ -43,7 +43,7 @@ class Slots:
     def one(self, owner: str, *, of_merchant: bool = False) -> Iterator[None]:
         """Occupies a slot during the block. RATE_LIMITED if none is free."""
         # No await from here to the addition: two concurrent requests would both take the last slot.
-        full = self._taken[owner] >= OF_OWNER_MAX or self._taken.total() >= self._of_edge
+        full = self._taken[owner] >= self._of_owner or self._taken.total() >= self._of_edge
         if full or (of_merchant and owner in self._merchants):
             message = f"too many {self._policy} are running; try again when one has finished"
             raise Fault(

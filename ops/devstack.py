@@ -185,7 +185,7 @@ def run(options: argparse.Namespace) -> NoReturn:
 
     started = time.monotonic()
     options.data.mkdir(parents=True, exist_ok=True)
-    os.close(hold(options.data / "lock"))  # A stack that runs keeps its ready files.
+    os.close(hold(options.data / "lock"))  # Fails if a stack is running here: its ready files must stay.
     for path in (options.data / READY_NAME, options.ready_file):
         if path is not None:
             path.unlink(missing_ok=True)  # of a killed run

@@ -127,8 +127,8 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.tenant_id = $1 AN
   AND (t.last_error <> '' OR t.external_id <> '' OR t.answer <> '' OR t.earlier <> '[]')
 
 -- name: events
--- Logged integration events, delivered or pending, that contain their ids. Locked in key order. Not of messages, whose log
--- is kept whole: `messages` finds them by an index.
+-- Logged integration events, delivered or pending, that contain their ids. Locked in key order. Without messages, whose
+-- log is not pruned: the statement `messages` finds those by an index.
 SELECT integration_id, delivery_id, event FROM integration_deliveries
 WHERE tenant_id = $1 AND event IS NOT NULL
   AND integration_id = ANY(ARRAY(

@@ -55,7 +55,7 @@ SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
 -- name: lease
 -- Leases those of tasks $3 that are due, and returns them with their rewards and prizes.
 -- No row: not due, leased by another worker, locked right now, or done.
--- is_erased: the player was erased after the claim, and its answers with it.
+-- is_erased: the prize has a claim form, no answers are stored, and the player was erased after the claim.
 -- $1 tenant, $2 lease seconds, $4 lease owner. At most $6 of each of the prizes $5.
 WITH picked AS MATERIALIZED (
     SELECT s.task_id

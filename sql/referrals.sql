@@ -68,9 +68,10 @@ ORDER BY accepted_at, player_id, campaign_id OFFSET $2::integer - 1 LIMIT 1
 
 -- name: due
 -- Open referrals of at most 30 days whose player has a verified contact and has played since, as the quest requires,
--- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The quest is the oldest active one with
--- such a play between its dates; it may have ended since. The inviter must be registered. paid: how many the inviter was paid for. played_before: before the invitation. contacts, inviter_contacts: as
--- [[type, value]]; the inviter's with those of the entry, which are not verified.
+-- oldest first, at most $2: of those after the key $3, $4, $5, up to $6, $7, $8. The quest: the oldest active one with such a
+-- play between its dates, even if it has ended since. The inviter must be registered. paid: how many the inviter was paid
+-- for. played_before: before the invitation. contacts, inviter_contacts: as [[type, value]]; the inviter's with those of the
+-- entry, which are not verified.
 WITH page AS MATERIALIZED (
     SELECT player_id, campaign_id, inviter_id, accepted_at FROM referrals
     WHERE tenant_id = $1 AND outcome = 'open' AND accepted_at > now() - interval '30 days'

@@ -159,14 +159,16 @@ class DeliveryLog:
         for some in (plain, personal):
             try:
                 if some:
-                    await self._write_again(tenant_id, some, is_personal=some is personal)
+                    await self._write_with_retries(tenant_id, some, is_personal=some is personal)
                     await self._prune(tenant_id, some)
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost += len(some)
                 log.warning("delivery_log_lost", entries=len(some), error=str(error))
 
-    async def _write_again(self, tenant_id: str, entries: list[LogEntry], *, is_personal: bool) -> None:
-        """Writes entries, for some seconds also while the database is away. Lost ones are delivered a second time."""
+    async def _write_with_retries(self, tenant_id: str, entries: list[LogEntry], *, is_personal: bool) -> None:
+        """Writes entries, with retries while the database is unreachable. Raises the last error: entries are lost, and
+        the backfill sends their events again.
+        """
         for pause_seconds in (*PAUSES_SECONDS, inf):
             try:
                 database = self._database.route(tenant_id)

@@ -71,7 +71,7 @@ may receive events from this long before its registration.
 """
 
 ENDED_MAX: Final = 256
-"""Retries of an integration checked at once for their age: more than the events that arrive for it meanwhile."""
+"""Retries per integration whose age one pass checks. More than arrive between two passes, or the log would grow."""
 
 RETRY_LEASE_SECONDS: Final = 60.0
 """Lease of a retry, longer than waiting for a slot plus an attempt; a crashed worker's retries resume after it."""

@@ -27,7 +27,7 @@ class Plays(NamedTuple):
 
 
 def campaign_in(path: Path) -> str:
-    """The campaign whose dossier the file is. Empty: there is no such file, or it is no dossier."""
+    """The id of the campaign whose dossier the file contains; "" if it is missing or not a dossier."""
     try:
         with path.open("rb") as file:
             return str(read_object(file.readline(), _KIND)["head"]["campaign"]["id"])

@@ -84,12 +84,15 @@ class LimitSettings:
         integer(0, 36_500, "days"), "30", "Days after a campaign's end before its plays can be archived."
     )
     retention_guest_days: int = setting(
-        integer(0, 36_500, "days"), "0", "As RETENTION_PLAYER_IDLE_DAYS, for guests. 0: never."
+        integer(0, 36_500, "days"),
+        "0",
+        "Days of inactivity, as for RETENTION_PLAYER_IDLE_DAYS, after which a guest's data are erased. 0: never.",
     )
     retention_player_idle_days: int = setting(
         integer(0, 36_500, "days"),
         "0",
         "Days without a play, entry, redeemed code, completed quest, reward or active login after which a player's"
-        " personal data are erased. Not before the end and the draws of a campaign that the player entered, nor before"
-        " a claimed reward is delivered. Page views are deleted after as many days. 0: never.",
+        " personal data are erased. The erasure waits for the end of each campaign that the player entered, for draws"
+        " in which the player takes part, and for undelivered rewards. Page views are deleted after as many days."
+        " 0: never.",
     )

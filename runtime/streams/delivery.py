@@ -9,7 +9,8 @@ lease expires. The sweep finds tasks lost by the stream, and retries.
 
 Receivers do not block each other: attempts run concurrently, with a limit per host, and only as many tasks are leased
 as can soon be attempted (runtime/streams/receivers.py). A leased task without a slot is put back for a short time;
-others are left to the sweep. Nor do tenants: each may occupy half of the places that the others leave free.
+others are left to the sweep. Each tenant may occupy half of the places that the
+others leave free.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ OPENED_MAX: Final = 1024
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
 SWEEP_BATCH_MIN: Final = 64
-"""A sweep waits for so many places, and one that leased so many is repeated at once."""
+"""A tenant's sweep waits for this many places. A sweep that leased as many tasks in all is repeated at once."""
 
 MEASURE_SECONDS: Final = 5.0
 LEASES_MAX: Final = len(SCHEDULE_SECONDS) + 4
@@ -76,7 +77,7 @@ class Deliveries:
         self._opened = lru_cache(maxsize=OPENED_MAX)(vault_of(engine.settings.code_keys).open_secret)
         self._under_way: set[asyncio.Task[None]] = set()
         self._places = Counter[str]()  # By tenant: occupied by attempts, or reserved for leases in progress.
-        self._stuck = set[str]()  # Tenants that got no place, until one of their attempts ends.
+        self._stuck = set[str]()  # Waited for places in vain, until one of their attempts ends.
         self._ended = asyncio.Event()
         self._receivers = Receivers()
 
@@ -137,8 +138,8 @@ class Deliveries:
     async def _room(self, tenant_id: str, enough: int, most: int) -> AsyncIterator[int]:
         """Reserves up to `most` places and yields how many: no task is leased before it can be attempted.
 
-        Waits for `enough` places, but not long, and not again before one of the tenant's attempts ends: if its
-        receivers hang, the other tenants must not wait for them.
+        Waits up to STUCK_SECONDS for `enough` places, and not again before one of the tenant's attempts ends:
+        otherwise a tenant whose receivers hang would delay the others.
         """
         try:
             async with asyncio.timeout(0 if tenant_id in self._stuck else STUCK_SECONDS):

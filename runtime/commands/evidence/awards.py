@@ -45,7 +45,7 @@ TABLES: Final = """
 """
 
 """free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""
-"""before: the movement existed then, since a later one of its balance did."""
+"""before: a time by which the movement existed: the earliest of it and the later movements of its balance."""
 
 _POINTS: Final = "points"
 
@@ -301,7 +301,7 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
         SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
     yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))
     yield Problem("plays credited what they won", "plays", names(_UNCREDITED))
-    text = "plays were denied no prize that was free all the time"
+    text = "no play was denied a prize that was free all the time"
     yield Problem(text, "plays", names(_DENIED, 1))
     if found := names(_DENIED, 0):
         text = "plays got the prizes that they drew: these may have been unavailable, as the operator states"

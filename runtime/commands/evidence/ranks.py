@@ -41,7 +41,7 @@ _UNDRAWN: Final = """
     GROUP BY contest, rank
     HAVING count(*) > 1 OR NOT EXISTS (SELECT 1 FROM results AS e WHERE e.contest = n.contest AND e.rank = n.rank)
 """
-"""An awarded rank has no reason, and a replaced one no reward of use."""
+"""An awarded rank has a reward and an empty reason. A replaced one has no reward, or one revoked or expired."""
 
 _UNREWARDED: Final = """
     SELECT contest || ' rank ' || rank || ' (' || reason || ')' FROM winners
@@ -75,7 +75,7 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
             wrong.append(f"{contest} rank {ranks[0]}")
     wrong += [name for (name,) in database.execute(_UNDRAWN)]
     yield Problem("winners are those of the evidence", "winners", wrong)
-    text = "alternates were called in order: those passed over may be suspended, as the operator states"
+    text = "alternates were called in order: the skipped ones may be suspended, which only the operator knows"
     if passed_over:
         yield Problem(text, "results", passed_over, is_open=True)
     if waiting := [name for (name,) in database.execute(_UNREWARDED)]:

@@ -70,7 +70,7 @@ def logged_audit(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_line(database: sqlite3.Connection, kind: str, one: Mapping[str, Any]) -> None:
-    """A line about a game, board or prize: what the checks use of it."""
+    """Stores the facts of a game, board or prize that the checks compare. kind: game, board or prize."""
     ((campaign_id,),) = database.execute("SELECT campaign FROM head")
     if kind == "prize":
         facts = [one["campaign_id"], sorted(one["limits"])]
@@ -80,7 +80,7 @@ def read_line(database: sqlite3.Connection, kind: str, one: Mapping[str, Any]) -
 
 
 def _audited(kind: str, after: Mapping[str, Any]) -> list[Any] | None:
-    """The same from an audit entry. None: it says nothing about them."""
+    """The same facts from an audit entry, in the same shape. kind: game, leaderboard or prize. None: it states none."""
     match kind, after:
         case "game", {"definition": {"wallet_scope": scope, "milestones": milestones}}:
             return _game(milestones, is_own=scope not in ("merchant", "tenant"))

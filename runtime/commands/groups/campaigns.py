@@ -213,12 +213,16 @@ async def write_dossier(
         with file_errors(connection, file):
             earlier, hashed = archives.campaign_in(file), archives.sha256_of(file)
         if earlier not in ("", one["id"]):
-            fail(connection, EXIT_REFUSED, f"{file} may be the only copy of the plays of campaign {earlier}")
+            fail(
+                connection,
+                EXIT_REFUSED,
+                f"{file} may be the only copy of the plays of campaign {earlier}: choose another file",
+            )
         if (archive := one["archive"]) is not None:
             if hashed == archive["file_sha256"]:
                 print_result(connection, archive, f"{file} has the plays of {one['name']} already")
                 return
-            text = f"the plays of {one['name']} are in the file with SHA-256 {archive['file_sha256']}"
+            text = f"the plays of {one['name']} were archived: use the file with SHA-256 {archive['file_sha256']}"
             fail(connection, EXIT_REFUSED, text)
         with replacing(connection, file) as target:
             counts = await dossiers.write(edge, one, target, authority, consumer_url)

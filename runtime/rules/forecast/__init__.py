@@ -52,7 +52,7 @@ def forecast(game: GameTerms) -> Forecast:
         found.costs = found.costs.within(found.liability)
     for i, prize in enumerate(found.prizes):
         if (stock := own.prizes[i].stock) is None or allowed(own, i) < stock:
-            prize.run_out = prize.run_out_at = 0.0  # What ended are its caps or its release.
+            prize.run_out = prize.run_out_at = 0.0  # Its caps or its release limited it, not its stock.
     return found
 
 

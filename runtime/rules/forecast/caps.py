@@ -12,7 +12,7 @@ from runtime.rules.forecast.terms import CAPS_AS_ODDS, RELEASE_AT_END, GameTerms
 
 
 def caps_as_stock(game: GameTerms) -> GameTerms:
-    """The game whose caps of its only day, or of its only player, are stocks."""
+    """The game with daily caps as stock if it has one day, and caps per player as stock if it has one player."""
     prizes = []
     for prize in game.prizes:
         daily = prize.per_day if game.days == 1 else 0

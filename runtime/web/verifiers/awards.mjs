@@ -78,7 +78,7 @@ export class Awards {
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
     const isFree = (id, quantity) => prizes.has(id) && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
     const withheldFrom = new Set(this.denied.filter((one) => isFree(one.prize, one.quantity)).map((one) => one.id));
-    yield ["plays were denied no prize that was free all the time", [...withheldFrom]];
+    yield ["no play was denied a prize that was free all the time", [...withheldFrom]];
     const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
     yield ["plays got the prizes that they drew: these may have been unavailable, as the operator states", [...others], true];
     const unlogged = movements.filter((one) => one.reason === "adjustment" && one.entry === undefined && one.before < until);

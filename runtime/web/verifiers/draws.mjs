@@ -189,13 +189,13 @@ export class Draws {
       for (const [at, { holder, prize, isReplaced }] of ranks.entries()) {
         const name = `${of} rank ${at + 1}`;
         const { reason, reward_id: id, ...one } = stated.get(name) ?? {};
-        const status = rewards.get(id)?.status; // An awarded rank has no reason, and a replaced one no reward of use.
+        const status = rewards.get(id)?.status; // An awarded rank has a reward and an empty reason.
         const isAwarded = isReplaced ? [undefined, "revoked", "expired"].includes(status) : reason !== "" || status;
         if (one.holder !== holder || one.prize_id !== prize || (reason === "REPLACED") !== isReplaced || !isAwarded) wrong.push(name);
         stated.delete(name);
       }
     yield ["winners are those of the evidence", [...wrong, ...stated.keys()]];
-    yield ["alternates were called in order: those passed over may be suspended, as the operator states", passedOver, true];
+    yield ["alternates were called in order: the skipped ones may be suspended, which only the operator knows", passedOver, true];
     yield ["drawn ranks have their reward: the others have none, as the operator states", waiting, true];
   }
 }

@@ -14,7 +14,7 @@ import { Words, choose } from "./words.js";
 
 /** The edge caches the campaign for two seconds. */
 const STALE_MS = 3_000;
-/** A door that is due and still locked is asked for again: the clock of the device is ahead. */
+/** The delay before a due door that is still locked is loaded again: the device's clock is ahead. */
 const AHEAD_MS = 10_000;
 /** The longest delay of a timer. */
 const WAIT_MAX_MS = 2 ** 31 - 1;

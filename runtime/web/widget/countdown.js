@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-/** A time that has passed at first is of a clock that is ahead: asked again after this. */
+/** If the time has already passed at the first display, the device's clock is ahead: asks again after this. */
 const AHEAD_MS = 10_000;
 
 /** From the largest; those before the first that counts are left out. @type {[string, number][]} */

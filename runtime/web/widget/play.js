@@ -15,8 +15,9 @@ const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INV
 /** Reasons of a standing that say that nobody may play, not only this player. */
 const CLOSED = ["NOT_STARTED", "PAUSED", "ENDED"];
 
-/** A session that ends sooner than this is not played. Where the player acts before the play, that takes longer. */
+/** A stored session with less time left is not used. */
 const MARGIN_SECONDS = 20;
+/** The same for games in which the player acts before the play. */
 const ACTING_SECONDS = 600;
 
 /**
@@ -77,7 +78,7 @@ export class Round extends EventTarget {
     return CLOSED.includes(reason) ? reason : "";
   }
 
-  /** Whether a play of before was asked for and never shown. Without a token it is another player's. */
+  /** Whether an earlier play was requested and its result never shown. Without a token it was another player's. */
   get resumes() {
     return Boolean(this.record.now.asked && this.api.identity.token);
   }
@@ -164,7 +165,7 @@ export class Round extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
-  /** The player changed: earlier refusals are checked again. @param {boolean} left whether a player has left: nothing of theirs stays to be seen */
+  /** The player changed: earlier refusals are checked again. @param {boolean} left whether the previous player left: its draft and result are removed */
   async changed(left) {
     if (left) this.draft = null;
     if (left && !this.record.now.asked) {

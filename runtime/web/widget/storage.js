@@ -88,7 +88,7 @@ export class Identity {
     return read("localStorage", `tombola.aside:${this.name}`) ?? [];
   }
 
-  /** Names the player, whose tokens change; "" of a guest. @returns {string} */
+  /** The player's id, the same for all of its tokens; "" for a guest. The page's token itself if it has no `sub`. @returns {string} */
   get player() {
     return this.given ? (claimsOf(this.given).sub ?? this.given) : (this.login?.player.id ?? "");
   }

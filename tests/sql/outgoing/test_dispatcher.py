@@ -178,7 +178,7 @@ async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None
     assert receivers.dispatcher.log.lost == 2, "of one that is not late nobody is told: its row is found"
 
 
-async def test_event_of_a_tenant_that_cannot_be_read_blocks_no_other_and_waits(
+async def test_unreachable_tenant_delays_only_its_own_events(
     receivers: Receivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await receivers.listens("one")
@@ -319,7 +319,7 @@ async def test_event_that_cannot_be_read_is_dead_with_the_reason(receivers: Rece
     assert entry["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
 
 
-async def test_retry_no_longer_subscribed_to_is_skipped_and_one_that_is_too_old_dead(receivers: Receivers) -> None:
+async def test_retry_ends_if_unsubscribed_or_too_old(receivers: Receivers) -> None:
     await receivers.listens("one")
     receivers.says["one"] = Failed("no")
     await receivers.dispatch(receivers.event(), receivers.event("e2"))
@@ -377,14 +377,18 @@ async def test_event_behind_an_opened_breaker_is_skipped(receivers: Receivers, m
     )
 
 
-async def test_notes_beyond_one_statement_are_all_kept(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_entries_beyond_one_statement_are_all_kept(
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery_log, "ENTRIES_MAX", 3)
     await receivers.listens("one")
     await receivers.dispatch(*(receivers.event(f"e{nth}") for nth in range(8)))
     assert len(await receivers.log()) == 8 and receivers.dispatcher.log.lost == 0
 
 
-async def test_notes_wait_for_a_database_that_is_away(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_delivery_log_retries_while_the_database_is_unreachable(
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await receivers.listens("one")
     away = [StoreUnavailable("it restarts", sent=True)] * 2
     restarted = AsyncMock(wraps=receivers.database.execute, side_effect=[*away, DEFAULT])
@@ -393,7 +397,9 @@ async def test_notes_wait_for_a_database_that_is_away(receivers: Receivers, monk
     assert [row["status"] for row in await receivers.log()] == ["delivered"] and receivers.dispatcher.log.lost == 0
 
 
-async def test_notes_over_the_memory_limit_count_as_lost(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_entries_over_the_memory_limit_count_as_lost(
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery_log, "ENTRIES_MAX", 1)
     await receivers.listens("one")
     row = await receivers.listener()

@@ -41,7 +41,7 @@ WAITS_MAX: Final = 100
 """Standstills that are named."""
 
 ROWS_MAX: Final = 50_000
-"""At least so many rows of the newest entries are remembered, and at most twice as many."""
+"""Rows of the newest entries to remember: at least this many, at most twice as many."""
 
 AT_ONCE: Final = 4
 """Tiles fetched at a time."""
@@ -98,7 +98,9 @@ class State:
 
 
 class _Rows:
-    """The rows of the newest entries. A second entry of an older row is back-dated, unless it claims another time."""
+    """The rows of the newest entries. A second entry of an older row is found as back-dated, unless it states a later
+    time.
+    """
 
     def __init__(self) -> None:
         self._older: set[tuple[str, str]] = set()

@@ -95,7 +95,7 @@ export function Erase({ id, name, close, done }) {
   <//>`;
 }
 
-/** All stored data of a player, as a file. @param {string} id */
+/** The data of a player, as a file. @param {string} id */
 export async function exported(id) {
   /** @type {any[]} */
   const items = [];

@@ -12,7 +12,7 @@ const PREFIX = "MESSAGE_KIND_";
 export function mails(panel) {
   const { api, words, say } = panel;
   const shown = h("div", { class: "mails" });
-  /** The changes in their order. */
+  /** The queue of changes: each is sent after the one before. */
   let saved = Promise.resolve();
   const whole = h("details", { class: "terms", "data-mails": true }, h("summary", {}, words.t("mails")), shown);
   whole.addEventListener("toggle", () => void load(), { once: true });

@@ -117,7 +117,7 @@ export async function pages(panel, path, draw, { blank: none, tag = "ul", into =
 /**
  * A button for a one-time action: a double click, a lost response or a reload reuses its idempotency key.
  * ready: whether it can be sent; body: the request or a function for it; answer: what to add to the request to send it
- * again after a refusal, or null; refused: whether the caller shows the refusal; done: false if it is to be sent again.
+ * again after a refusal, or null; refused: whether the caller shows the refusal; done: returns false if the button can be pressed again.
  * @param {Panel} panel
  * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, answer?: (error: any) => Promise<object | null>, refused?: (error: any) => boolean, done: (reply: any) => void | boolean}} deed
  */

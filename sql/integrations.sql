@@ -147,18 +147,19 @@ SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND
 )
 
 -- name: end_retries
--- Ends retries that were due an hour ago and were not attempted, since the breaker is open, of events older than $4
--- seconds. Checks at most the $3 longest waiting of each integration ($2).
+-- Ends retries that were due an hour ago, of events older than $4 seconds, with error $5. Checks at most the $3 longest
+-- waiting of each integration ($2); none of one resumed since: what was due in its pause could not be attempted.
 WITH overdue AS MATERIALIZED (
     SELECT o.integration_id, o.delivery_id
-    FROM unnest($2::text[]) AS r (integration_id)
+    FROM integrations AS r
     CROSS JOIN LATERAL (
         SELECT o.integration_id, o.delivery_id, o.created_at FROM integration_deliveries AS o
         WHERE o.tenant_id = $1 AND o.integration_id = r.integration_id AND o.status = 'retry'
           AND o.next_attempt_at <= now() - interval '1 hour'
         ORDER BY o.next_attempt_at LIMIT $3
     ) AS o
-    WHERE o.created_at < now() - make_interval(secs => $4)
+    WHERE r.tenant_id = $1 AND r.integration_id = ANY($2::text[]) AND r.active_since <= now() - interval '1 hour'
+      AND o.created_at < now() - make_interval(secs => $4)
 ),
 locked AS MATERIALIZED (
     SELECT d.integration_id, d.delivery_id
@@ -167,7 +168,7 @@ locked AS MATERIALIZED (
     WHERE d.tenant_id = $1 AND d.status = 'retry' AND d.next_attempt_at <= now() - interval '1 hour'
     FOR UPDATE OF d SKIP LOCKED
 )
-UPDATE integration_deliveries AS d SET status = 'dead', next_attempt_at = NULL
+UPDATE integration_deliveries AS d SET status = 'dead', next_attempt_at = NULL, error = $5
 FROM locked AS l
 WHERE d.tenant_id = $1 AND d.integration_id = l.integration_id AND d.delivery_id = l.delivery_id
 

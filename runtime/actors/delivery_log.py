@@ -33,7 +33,7 @@ deduplicate events: those of the last ten minutes and all since the tenant's wat
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
 """The longest time an event is retried (about 28 hours). It also ends the retries of events that an open breaker skips,
-so the log of a dead receiver stays bounded. See `end_retries` for those that are never attempted.
+so the log of a dead receiver stays bounded. `end_retries` ends those that wait behind the breaker.
 """
 
 ENTRIES_MAX: Final = 500

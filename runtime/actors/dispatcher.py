@@ -78,6 +78,7 @@ RETRY_LEASE_SECONDS: Final = 60.0
 
 BREAKER_OPEN: Final = "skipped: this integration failed too often recently"
 QUEUE_FULL: Final = "skipped: too many events are queued for this integration"
+TOO_OLD: Final = "ended: the event is too old, and this integration failed too often recently"
 UNSUBSCRIBED: Final = "the integration no longer subscribes to this event"
 TIMED_OUT: Final = "skipped: the event waited too long for this integration"
 
@@ -219,8 +220,10 @@ class Dispatcher:
             rows = {row["integration_id"]: row for row in await self._integrations(tenant_id, now)}
             rooms = {name: self._isolation(tenant_id, name).room(now) for name in rows}
             rooms = {name: room for name, room in rooms.items() if room}
+            # A closed breaker holds nothing back: a retry is late because of a pause or an outage of the workers.
+            failing = [name for name in rows if not self._isolation(tenant_id, name).breaker.is_closed]
             database = self._database.route(tenant_id)
-            await database.execute(_SQL["end_retries"], tenant_id, list(rows), ENDED_MAX, TRIED_SECONDS)
+            await database.execute(_SQL["end_retries"], tenant_id, failing, ENDED_MAX, TRIED_SECONDS, TOO_OLD)
             due = await database.fetch(
                 _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
             )

@@ -157,14 +157,16 @@ async def test_due_retries_are_leased_once_oldest_first(connection: asyncpg.Conn
 
 async def test_retry_that_nobody_attempts_ends_when_its_event_is_too_old(connection: asyncpg.Connection) -> None:
     async def end(most: int, seconds: float) -> set[str]:
-        await ask_of(connection, "integrations.end_retries", ["i1", "i3", "i4"], most, seconds)
-        return {key for key, row in (await logged(connection)).items() if row[1:3] == ("dead", 1) and row[-1] is None}
+        await ask_of(connection, "integrations.end_retries", ["i1", "i3", "i4"], most, seconds, "old")
+        return {key for key, row in (await logged(connection)).items() if row[1:] == ("dead", 1, row[0], "old", None)}
 
     async with connection.transaction():
         await retries(connection)
         await connection.execute("""
             UPDATE integration_deliveries SET created_at = now() - interval '2 hours', attempts = 1,
                 next_attempt_at = next_attempt_at - interval '1 hour' WHERE event_id <> 'e2'""")
+        assert await end(9, 7199) == set(), "they were resumed just now"
+        await connection.execute("UPDATE integrations SET active_since = now() - interval '1 hour'")
         assert await end(9, 7200) == set()
         assert await end(1, 7199) == {"i1e3", "i3e4"}, "the longest waiting of each"
         assert await end(9, 7199) == {"i1e1", "i1e3", "i3e4"}, "e5 was due less than an hour ago"

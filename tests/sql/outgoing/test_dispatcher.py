@@ -320,17 +320,20 @@ async def test_event_that_cannot_be_read_is_dead_with_the_reason(receivers: Rece
 
 
 async def test_retry_ends_if_unsubscribed_or_too_old(receivers: Receivers) -> None:
-    await receivers.listens("one")
-    receivers.says["one"] = Failed("no")
+    for name in ("one", "two"):
+        await receivers.listens(name, ago=4000)
+        receivers.says[name] = Failed("no")
     await receivers.dispatch(receivers.event(), receivers.event("e2"))
     await receivers.database.execute("UPDATE integrations SET campaign_id = 'other'")
     await due(receivers)
     long_due = "UPDATE integration_deliveries SET created_at = $1, next_attempt_at = $1 WHERE event_id = 'e2'"
     await receivers.database.execute(long_due, datetime.now(UTC) - timedelta(days=2))
+    for _ in range(FAILURES_TO_OPEN):
+        receivers.dispatcher._isolation(TENANT, "one").breaker.record(True, 0)  # One attempt is admitted by now.
     await receivers.dispatcher.retry_due()
     await receivers.dispatcher.log.wait_until_written()
-    statuses = {entry["event_id"]: (entry["status"], entry["attempts"]) for entry in await receivers.log()}
-    assert statuses == {"e1": ("skipped", 1), "e2": ("dead", 1)} and len(receivers.got) == 2
+    statuses = {(row["integration_id"], row["event_id"]): row["status"] for row in await receivers.log()}
+    assert [statuses.pop(("one", "e2")), {*statuses.values()}, len(receivers.got)] == ["dead", {"skipped"}, 4]
 
 
 async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival: asyncpg.Connection) -> None:

@@ -77,7 +77,7 @@ class Deliveries:
         self._opened = lru_cache(maxsize=OPENED_MAX)(vault_of(engine.settings.code_keys).open_secret)
         self._under_way: set[asyncio.Task[None]] = set()
         self._places = Counter[str]()  # By tenant: occupied by attempts, or reserved for leases in progress.
-        self._stuck = set[str]()  # Waited for places in vain, until one of their attempts ends.
+        self._stuck = set[str]()  # Waited without success, until one of their attempts ends.
         self._ended = asyncio.Event()
         self._receivers = Receivers()
 

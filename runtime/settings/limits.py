@@ -49,7 +49,8 @@ class LimitSettings:
     rate_guest_per_second: float = setting(
         number(0.001, 1e6, "per second"),
         "0.2",
-        "New guests per address, over all processes. Keep it low, or bots use new guests to sample drop plans.",
+        "New guests per address, over all processes. Refused starts and entries count too. Keep it low, or bots use "
+        "new guests to sample drop plans.",
     )
     rate_guest_burst: int = setting(integer(1, 10**6), "40", "Burst size: users who share an address.")
     connections_max: int = setting(

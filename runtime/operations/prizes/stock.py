@@ -26,7 +26,7 @@ COUNT_MAX: Final = 2**31 - 1
 async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMoveReply:
     """Changes a prize's total by an amount, to a number or to unlimited, with a reason.
 
-    INVALID_ARGUMENT for less than the units of the prize's release. FAILED_PRECONDITION STOCK_BELOW_AWARDED
+    INVALID_ARGUMENT for a lowering below the units of the prize's release. FAILED_PRECONDITION STOCK_BELOW_AWARDED
     (`awarded`), or FROZEN for less of a prize of a frozen campaign. With an Idempotency-Key a retry returns the first
     move.
     """
@@ -50,7 +50,7 @@ async def move_stock(engine: Engine, request: m.MoveStockRequest) -> m.StockMove
             connection, tenant_id, request.id, total=total, change=request.change, reason=request.reason
         )
         units = 0 if prize["release"] is None else prize["release"]["terms"]["units"]
-        if row["total_after"] < units:  # 0: unlimited
+        if row["total_after"] < units and not 0 < row["total_before"] <= row["total_after"]:  # 0: unlimited
             set_by = "unlimited" if request.unlimited else "total" if request.total else "change"
             raise invalid(set_by, f"must leave a total of at least {units}, the units of the prize's release")
         # The audit entry has its own actor.

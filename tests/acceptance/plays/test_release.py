@@ -104,12 +104,14 @@ async def test_opening_of_a_release_matches_the_terms_of_its_plays(world: World)
 
 async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
     ends = int(time.time()) + 2
-    sealed = {"kind": "SEALED", "units": 2, "starts_at": ends - 100, "ends_at": ends}
-    prize_id = await world.prize(total=2, release=sealed)
+    sealed = {"kind": "SEALED", "units": 3, "starts_at": ends - 100, "ends_at": ends}
+    prize_id = await world.prize(total=3, release=sealed)
     first = (await world.start(await game(world, prize_id))).data["revision_hash"]
     path = f"/admin/prizes/{prize_id}"
     for body in ({"unlimited": True}, {"total": 1}, {"change": -1}):
         assert fields_of(await world.stack.admin("POST", f"{path}/stock", {**body, "reason": "x"})) == [*body]
+    await world.database.execute("UPDATE stock SET total = 1, remaining = 1 WHERE prize_id = $1", prize_id)
+    assert (await world.stack.admin("POST", f"{path}/stock", {"change": 1, "reason": "x"})).code == "OK"
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
     await until(lambda: world.stack.admin("GET", f"/admin/revisions/{first}"), lambda it: len(it.data["openings"]) == 1)
 

@@ -24,6 +24,7 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     await desk.press("Add entry", within="main")
     for name, text in (("player_id", "postal-1"), ("reason", "A postcard"), ("fields.email", "no address")):
         await dialog(desk, name).fill(text)
+    await dialog(desk, "country").fill("at")
     await dialog(desk, "fields.size").select_option("m")
     await dialog(desk, "fields.address.city").fill("Ulm")
     await desk.press("Add entry", within="dialog")
@@ -39,6 +40,7 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     (entry,) = (await desk.stack.admin("GET", "/admin/players/postal-1/entries")).data["items"]
     address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
     assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
+    assert entry["country"] == "AT"
     await desk.page.set_viewport_size({"width": 390, "height": 800})
     assert ((await desk.page.locator(".toast").last.bounding_box()) or {})["y"] < 400, "buttons are below"
     await desk.press("Edit entry form", within="main")

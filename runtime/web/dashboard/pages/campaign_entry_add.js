@@ -10,12 +10,14 @@ import { label, say, textOf } from "../words.js";
 
 const PARTS = ["line1", "line2", "postal_code", "city", "region", "country"];
 
+const COUNTRY = { type: "string", maxLength: 2, help: say("entry.help_country") };
+
 /** The schema of a field's value. @param {any} field @returns {Schema} */
 function schemaOf({ kind, label: labels, key, options }) {
   const named = { label: textOf(labels) || label(key) };
   switch (kind) {
     case "ENTRY_FIELD_KIND_ADDRESS":
-      return { ...named, type: "object", properties: Object.fromEntries(PARTS.map((part) => [part, { type: "string", maxLength: part === "country" ? 2 : 200, help: part === "country" ? say("entry.help_country") : "" }])) };
+      return { ...named, type: "object", properties: Object.fromEntries(PARTS.map((part) => [part, part === "country" ? COUNTRY : { type: "string", maxLength: 200 }])) };
     case "ENTRY_FIELD_KIND_CHECKBOX":
       return { ...named, type: "boolean" };
     case "ENTRY_FIELD_KIND_CHOICE":
@@ -23,7 +25,7 @@ function schemaOf({ kind, label: labels, key, options }) {
     case "ENTRY_FIELD_KIND_NUMBER":
       return { ...named, type: "number" };
     case "ENTRY_FIELD_KIND_DATE":
-      return { ...named, type: "string", help: say("entry.help_date"), maxLength: 10 };
+      return { ...named, type: "string", help: say("entry.help_date") };
     default:
       return { ...named, type: "string", maxLength: 200 };
   }
@@ -46,12 +48,13 @@ export function AddEntry({ campaign: { id, entry }, close }) {
       player_id: { type: "string", minLength: 1, maxLength: 128, help: say("entry.help_player") },
       ...(entry.fields.length > 0 && { fields: byKey(entry.fields, "key", schemaOf) }),
       ...(entry.consents.length > 0 && { consents: byKey(entry.consents, "id", (one) => ({ type: "boolean", label: textOf(one.text) })) }),
+      country: COUNTRY,
       reason: { type: "string", minLength: 1, maxLength: 1000, help: say("entry.help_reason") },
     },
     required: ["player_id", "reason"],
   };
-  const save = async (/** @type {any} */ { player_id, fields = {}, consents = {}, reason }) => {
-    const body = { campaign_id: id, fields: entered(fields), consents: entered(consents), reason };
+  const save = async (/** @type {any} */ { player_id, fields = {}, consents = {}, ...rest }) => {
+    const body = { campaign_id: id, fields: entered(fields), consents: entered(consents), ...rest };
     const made = await api.post("/admin/players/{id}/entries", { path: { id: player_id }, body });
     tell(made.missing.length ? say("entry.added_incomplete", { missing: made.missing.map((/** @type {string} */ name) => name.replace(/^\w+\./, "")).join(", ") }) : say("entry.added"));
     close();

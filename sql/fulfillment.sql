@@ -55,7 +55,7 @@ SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
 -- name: lease
 -- Leases those of tasks $3 that are due, and returns them with their rewards and prizes.
 -- No row: not due, leased by another worker, locked right now, or done.
--- is_erased: the prize has a claim form, no answers are stored, and the player was erased after the claim.
+-- is_erased: the claim form has required fields, no answers are stored, and the player was erased after the claim.
 -- $1 tenant, $2 lease seconds, $4 lease owner. At most $6 of each of the prizes $5.
 WITH picked AS MATERIALIZED (
     SELECT s.task_id
@@ -119,7 +119,7 @@ SELECT l.task_id, l.reward_id, l.prize_id, l.campaign_id, l.player_id, l.channel
        unix(l.created_at) AS created_at, d.name, d.type, d.value, d.quantity, d.game_id, d.play_id, d.milestone_id,
        unix(d.won_at) AS won_at, unix(d.claimed_at) AS claimed_at, d.channel_config, d.prize_name, d.prize_type,
        d.prize_value, coalesce(a.answers, '[]') AS answers,
-       CASE WHEN a.answers IS NULL AND d.claim_fields <> '[]' THEN EXISTS (
+       CASE WHEN a.answers IS NULL AND d.claim_fields @> '[{"required": true}]' THEN EXISTS (
            SELECT FROM players AS e WHERE e.tenant_id = $1 AND e.player_id = l.player_id AND e.erased_at >= d.claimed_at)
        ELSE false END AS is_erased
 FROM leased AS l

@@ -168,7 +168,8 @@ INSERT INTO players (tenant_id, player_id, auth_method) VALUES ('t', 'ann', 'ext
 INSERT INTO prizes (tenant_id, prize_id, name, type, redemption_mode, channel, claim_fields) VALUES
     ('t', 'shirt', 'Shirt', 'goods', 'on_claim', 'webhook',
      '[{"key": "size", "label": "Size", "kind": "text", "required": true}]'),
-    ('t', 'mug', 'Mug', 'goods', 'on_claim', 'webhook', '[]');
+    ('t', 'mug', 'Mug', 'goods', 'on_claim', 'webhook',
+     '[{"key": "size", "label": "Size", "kind": "text", "required": false}]');
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
     SELECT 't', id, 'ann', prize, 'camp', 'X', 'goods', 5, 1, 'won'
     FROM (VALUES ('r1', 'shirt'), ('r2', 'shirt'), ('r3', 'mug')) AS v (id, prize);
@@ -196,7 +197,10 @@ async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection
     both = await claim_with(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
     assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
     assert await stored_answers(connection) == {"r1": "S", "r2": "L"}
-    leased = await ask(connection, "fulfillment.lease", 60.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
+    lease: tuple[Any, ...] = ("fulfillment.lease", 0.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
+    leased = await ask(connection, *lease)
     delivered = {row[1]: row[-2] for row in leased}
     assert set(delivered) == {"r1", "r2", "r3"} and delivered["r3"] == "[]"
     assert '"S"' in delivered["r1"] and '"L"' not in delivered["r1"] and '"L"' in delivered["r2"]
+    await connection.execute("DELETE FROM claim_answers; UPDATE players SET erased_at = now()")
+    assert {row[1] for row in await ask(connection, *lease) if row[-1]} == {"r1", "r2"}, "r3 may have had none"

@@ -174,7 +174,8 @@ SELECT tenant_id FROM tenants ORDER BY tenant_id
 -- name: idle
 -- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
 -- $4 (0: never). Players are not idle while they have an entry to a campaign with a later end or an unconfirmed draw,
--- tickets in such a draw, or an undelivered claimed reward. An erased player is idle only with data from after the erasure.
+-- tickets or their currency in such a draw, or an undelivered claimed reward. Tickets of guests merged into them count. An
+-- erased player is idle only with data from after the erasure.
 WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
@@ -231,6 +232,13 @@ SELECT n.player_id,
                    AND d.status IN ('open', 'closed', 'drawn'))))
        AND NOT EXISTS (
            SELECT FROM draw_tickets AS k JOIN draws AS d ON d.tenant_id = $1 AND d.draw_id = k.draw_id
-           WHERE k.tenant_id = $1 AND k.player_id = n.player_id AND d.status IN ('closed', 'drawn'))
+           WHERE k.tenant_id = $1 AND d.status IN ('closed', 'drawn') AND k.player_id = ANY(ARRAY(
+               SELECT n.player_id
+               UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = n.player_id)))
+       AND NOT EXISTS (
+           SELECT FROM draws AS d
+           JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = d.tickets ->> 'scope_key'
+               AND b.currency = d.tickets ->> 'currency' AND b.balance > 0
+           WHERE d.tenant_id = $1 AND d.status = 'open')
        AS idle
 FROM candidates AS n ORDER BY n.player_id

@@ -6,7 +6,9 @@ SELECT merged_into, status FROM players WHERE tenant_id = $1 AND player_id = $2 
 
 -- name: lock_campaign
 -- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown.
+-- admits_late: a claim, or a redeem until redeem_until, requires an entry also after the end.
 SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
+       entry ->> 'mode' = 'before_claim' OR (entry ->> 'mode' = 'before_play' AND redeem_until > now()) AS admits_late,
        (clock_timestamp() AT TIME ZONE timezone)::date AS today,
        EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)

@@ -194,7 +194,7 @@ async def _enter(
     form = campaign["entry"]
     if form is None:
         raise invalid("fields", "the campaign has no entry form")
-    if before is None and campaign["status"] == "ended" and form["mode"] != "before_claim":
+    if before is None and campaign["status"] == "ended" and not campaign["admits_late"]:
         raise _closed()
     decided = decide(form, before, request, campaign["today"])
     source = source_of(request.source)
@@ -209,14 +209,14 @@ async def _enter(
 
 def _is_late(campaign: asyncpg.Record, before: asyncpg.Record | None, *, complete: bool) -> bool:
     """Whether the entry has no ticket in draws: it was created, or first completed, after the campaign's end. Claims
-    admit it. CAMPAIGN_CLOSED if the form is not for claims: players had until the end to complete it.
+    and redeems admit it. CAMPAIGN_CLOSED if none requires it: players had until the end to complete it.
     """
     if campaign["status"] != "ended":
         return False
     if before is None:
         return True
     completes = complete and not before["counted"] and bool(rules.missing_of(campaign["entry_needs"], before["given"]))
-    if completes and campaign["entry"]["mode"] != "before_claim":
+    if completes and not campaign["admits_late"]:
         raise _closed()
     return completes or bool(before["late"])
 

@@ -510,10 +510,15 @@ async def test_draw_has_a_ticket_for_each_admitted_entry_complete_in_time(stack:
     await stack.database.execute("UPDATE campaigns SET end_date = now() WHERE tenant_id = $1", stack.tenant_id)
     for player in ("dan", "eve"):
         await desk.enter(player)  # In time for a claim.
-    reopen = """UPDATE campaigns SET entry = entry || '{"mode": "open"}' WHERE tenant_id = $1"""
-    await stack.database.execute(reopen, stack.tenant_id)
-    assert (await desk.submit("fay", consents={"terms": True})).reason == "CAMPAIGN_CLOSED"
+    reopen = """UPDATE campaigns SET entry = entry || jsonb_build_object('mode', $2::text),
+        redeem_until = now() + make_interval(hours => $3) WHERE tenant_id = $1"""
+    closed = "CAMPAIGN_CLOSED"
+    for mode, hours, reason in (("open", 1, closed), ("before_play", 0, closed), ("before_play", 1, "")):
+        await stack.database.execute(reopen, stack.tenant_id, mode, hours)
+        for player in ("fay", "gus"):
+            answer = await desk.submit(player, fields={"email": f"{player}@x.example"}, consents={"terms": True})
+            assert answer.reason == reason
     draws = [await stack.consumer("GET", f"/draws/{draw_id}", player=one) for one in ("ann", "cleo", "dan", "eve")]
     assert [one.data.get("me", {}).get("tickets", 0) for one in draws] == [1, 0, 0, 0]
-    closed = (await stack.admin("POST", f"/admin/draws/{draw_id}/close", {})).data
-    assert (closed["ticket_count"], closed["holder_count"]) == (2, 2)
+    draw = (await stack.admin("POST", f"/admin/draws/{draw_id}/close", {})).data
+    assert (draw["ticket_count"], draw["holder_count"]) == (2, 2)

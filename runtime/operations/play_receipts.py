@@ -71,7 +71,7 @@ def _receipt(row: Any) -> m.PlayReceipt:
 
 def _words(words: Words, path: list[Any]) -> list[m.DrawWord]:
     """The words that the path used, computed again from the seeds."""
-    used = [step[1] for step in path if step[0] == "word"]
+    used = [step[1] for step in path if isinstance(step, list) and step[:1] == ["word"]]
     return [m.DrawWord(index=i, bytes=words.first_bytes(i).hex(), value=words.word(i)) for i in used]
 
 

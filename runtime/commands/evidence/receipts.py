@@ -61,7 +61,7 @@ _SHAPE: Final[dict[str, Any]] = {
         "credits": [{"item": "", "quantity": 0}],
         "metadata": {},
         "score": 0,
-        "path": [[]],
+        "path": [],
     },
     "rewards": [{**_AWARD, "reward_id": "", "name": "", "type": "", "value": 0}],
 }
@@ -139,7 +139,7 @@ def _findings(receipt: Mapping[str, Any], commitment: str, key: VerifierKey | No
         yield Finding("the words follow from the seeds", same(receipt["words"], _words(seed, receipt)))
         if terms is not None:
             yield from decision(receipt, terms, seed)
-    if withheld := list(dict.fromkeys(s[1] for s in receipt["outcome"]["path"] if s[0] == "available" and not s[3])):
+    if withheld := list(dict.fromkeys(step[1] for step in _steps(receipt, "available") if not step[3])):
         yield Finding(f"unavailable, as the operator states: {', '.join(withheld)}", None)
     log = receipt.get("log")
     if log and not log["pending"]:
@@ -272,8 +272,13 @@ def _is_described(reward: Mapping[str, Any], terms: Mapping[str, Any]) -> bool:
 def _words(seed: bytes, receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The words of the path, by the seeds."""
     words = Words(seed, receipt["client_seed"])
-    used = [step[1] for step in receipt["outcome"]["path"] if step[0] == "word"]
+    used = [step[1] for step in _steps(receipt, "word")]
     return [{"index": i, "bytes": words.first_bytes(i).hex(), "value": words.word(i)} for i in used]
+
+
+def _steps(receipt: Mapping[str, Any], kind: str) -> list[list[Any]]:
+    """The steps of this kind. A plugin's own steps are any JSON values."""
+    return [step for step in receipt["outcome"]["path"] if isinstance(step, list) and step[:1] == [kind]]
 
 
 def names(session_id: str, receipt: Mapping[str, Any]) -> bool:

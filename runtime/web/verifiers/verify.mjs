@@ -8,7 +8,7 @@ const SHAPE = {
   ...{ format: TEXT, play_id: TEXT, game_id: TEXT, session_id: TEXT, played_at: NUMBER, revision: NUMBER, revision_hash: TEXT },
   ...{ terms: TEXT, commitment: TEXT, seed_hash: TEXT, seed: TEXT, client_seed: TEXT, payload: {}, erased: true },
   words: [{ index: NUMBER, bytes: TEXT, value: NUMBER }],
-  outcome: { awards: [AWARD], credits: [{ item: TEXT, quantity: NUMBER }], metadata: {}, score: NUMBER, path: [[]] },
+  outcome: { awards: [AWARD], credits: [{ item: TEXT, quantity: NUMBER }], metadata: {}, score: NUMBER, path: [] },
   rewards: [{ ...AWARD, reward_id: TEXT, name: TEXT, type: TEXT, value: NUMBER }],
 };
 const LOG = { entry: TEXT, index: NUMBER, proof: [TEXT], checkpoint: TEXT, salt: TEXT, payload: TEXT, outcome: TEXT };
@@ -52,6 +52,9 @@ function fits(value, shape) {
   return !!value && typeof value === "object" && Object.keys(shape).every((name) => fits(value[name], shape[name]));
 }
 
+/** The steps of this kind. A plugin's own steps are any JSON values. */
+const stepsOf = (path, kind) => path.filter((step) => Array.isArray(step) && step[0] === kind);
+
 /** Whether two JSON values are equal, whatever the order of their fields. */
 export function same(one, other) {
   if (!one || !other || typeof one !== "object" || typeof other !== "object") return one === other;
@@ -72,7 +75,7 @@ const scaled = (weights) => weights.map((weight) => weight / runningSums(weights
 class Trail {
   constructor(seed, clientSeed, recorded) {
     Object.assign(this, { seed, clientSeed, path: [] });
-    this.answers = recorded.filter((step) => step[0] === "available");
+    this.answers = stepsOf(recorded, "available");
   }
 
   async word(index) {
@@ -217,12 +220,12 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
   find("the session is that of the play and the terms", names);
   if (receipt.erased) find("the player's data was erased: words and outcome cannot be checked", null);
   else {
-    const used = outcome.path.filter((step) => step[0] === "word");
+    const used = stepsOf(outcome.path, "word");
     const words = await Promise.all(used.map((step) => wordOf(seed, receipt.client_seed, step[1])));
     find("the words follow from the seeds", same(receipt.words, words));
     if (terms !== null) await decide();
   }
-  const withheld = new Set(outcome.path.filter((step) => step[0] === "available" && !step[3]).map((step) => step[1]));
+  const withheld = new Set(stepsOf(outcome.path, "available").filter((step) => !step[3]).map((step) => step[1]));
   if (withheld.size) find(`unavailable, as the operator states: ${[...withheld].join(", ")}`, null);
   if (receipt.log && !receipt.log.pending) {
     find("the log's entry is that of the play", await isOf(receipt, receipt.log));

@@ -40,7 +40,8 @@ TABLES: Final = """
             least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
             counted AS (SELECT prize_id, sum(quantity) AS units FROM taken GROUP BY prize_id)
         SELECT z.id, coalesce(t.total, 1e300) - coalesce(k.units, 0) AS units
-        FROM prizes AS z JOIN least AS t ON t.prize_id = z.id LEFT JOIN counted AS k ON k.prize_id = z.id
+        FROM head AS h JOIN prizes AS z ON z.campaign = h.campaign
+        JOIN least AS t ON t.prize_id = z.id LEFT JOIN counted AS k ON k.prize_id = z.id
         WHERE z.limits = '' AND z.awarded <= coalesce(k.units, 0) AND z.id NOT IN (SELECT id FROM changed);
 """
 
@@ -96,7 +97,7 @@ _UNGRANTED: Final = """
 """
 _UNREACHED: Final = """
     SELECT r.id FROM rewards AS r LEFT JOIN games AS o ON o.id = r.game
-    WHERE r.milestone_id <> '' AND r.status <> 'revoked' AND (
+    WHERE r.milestone_id <> '' AND r.status <> 'revoked' AND (r.logged_at IS NOT NULL OR ? IS NULL) AND (
         (r.play_id <> '' AND NOT EXISTS (SELECT 1 FROM granted AS g WHERE g.reward_id = r.id))
         OR o.id IS NULL
         OR (o.scope <> '' AND NOT EXISTS (
@@ -259,8 +260,9 @@ def read_outcome(
             database.execute("INSERT INTO credits VALUES (?, ?, ?)", (play["id"], currency, amount))
             points += amount if currency == _POINTS else 0
     for step in stored["decided"]["path"]:
-        if step[0] == "available" and not step[3]:
-            database.execute("INSERT INTO denied VALUES (?, ?, ?)", (play["id"], step[1], step[2]))
+        match step:  # Other steps have the form that their plugin chose.
+            case ["available", str() as prize_id, int() as quantity, False]:
+                database.execute("INSERT INTO denied VALUES (?, ?, ?)", (play["id"], prize_id, quantity))
     for one in stored["milestones_granted"]:
         facts = (play["id"], play["game_id"], one["id"], one["prize_id"], one["reward_id"])
         database.execute("INSERT INTO granted VALUES (?, ?, ?, ?, ?)", facts)
@@ -311,7 +313,7 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
     yield Problem("movements are of plays and rewards in the file", "ledger", wrong)
     yield Problem("milestones that plays granted have their reward", "granted", names(_UNGRANTED))
     text = "rewards of milestones follow from the balances, or from the plays that granted them"
-    yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED))
+    yield Problem(text, "rewards WHERE milestone_id <> ''", names(_UNREACHED, until))
     text = "milestones that plays reached were granted if a unit was free"
     yield Problem(text, "granted", names(_REACHED, "withheld"))
     for fate, why in _UNGIVEN.items():

@@ -52,7 +52,7 @@ _TABLES: Final = """
         logged_at);
     CREATE TABLE draws (id PRIMARY KEY, at, logged_at);
     CREATE TABLE winners (reward_id, contest, rank, prize_id, holder, player, score, reason);
-    CREATE TABLE prizes (id PRIMARY KEY, total, awarded, limits);
+    CREATE TABLE prizes (id PRIMARY KEY, campaign, total, awarded, limits);
     CREATE TABLE moves (prize_id, seq, total_before, total_after, remaining_before, remaining_after, at);
     CREATE INDEX won_reward ON won (reward_id);
     CREATE INDEX winners_reward ON winners (reward_id);
@@ -74,7 +74,7 @@ _UNREWARDED: Final = """
         <> (w.play_id, w.prize_id, w.name, w.type, w.value, w.quantity))
 """
 _UNFOUNDED: Final = """
-    SELECT id FROM rewards AS r WHERE milestone_id = ''
+    SELECT id FROM rewards AS r WHERE milestone_id = '' AND (logged_at IS NOT NULL OR ? IS NULL)
         AND NOT EXISTS (SELECT 1 FROM won AS w WHERE w.reward_id = r.id AND r.play_id = w.play_id)
         AND NOT EXISTS (SELECT 1 FROM winners AS n WHERE n.reward_id = r.id AND n.prize_id = r.prize_id)
 """
@@ -188,7 +188,8 @@ class _Check:
         until = yield from self._of_log()
         yield from self._of_plays()
         yield self._none("rewards are those of their plays", "won", _UNREWARDED)
-        yield self._none("rewards have a play, a milestone, or a rank of a draw or leaderboard", "rewards", _UNFOUNDED)
+        text = "rewards have a play, a milestone, or a rank of a draw or leaderboard"
+        yield self._none(text, "rewards", _UNFOUNDED, until)
         yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
         for problem in (*ranks.problems(self.database), *awards.problems(self.database, until)):
@@ -303,8 +304,8 @@ class _Check:
         self.database.execute("INSERT INTO winners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [one[name] for name in names])
 
     def _read_prize(self, one: dict[str, Any]) -> None:
-        facts = (one["id"], one["stock"]["total"], one["stock"]["awarded"], " ".join(one["limits"]))
-        self.database.execute("INSERT INTO prizes VALUES (?, ?, ?, ?)", facts)
+        facts = (one["stock"]["total"], one["stock"]["awarded"], " ".join(one["limits"]))
+        self.database.execute("INSERT INTO prizes VALUES (?, ?, ?, ?, ?)", (one["id"], one["campaign_id"], *facts))
         states.read_line(self.database, "prize", one)
 
     def _read_stock_move(self, one: dict[str, Any]) -> None:

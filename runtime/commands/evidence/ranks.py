@@ -14,10 +14,24 @@ from runtime.commands.evidence.awards import Problem
 
 TABLES: Final = """
     CREATE TABLE results (contest, rank, holder, prize_id, is_replaced);
-    CREATE TABLE replacements (audit_id, contest, rank, alternate);
+    CREATE TABLE replacements (audit_id, contest, rank, alternate, is_logged);
     CREATE INDEX results_contest ON results (contest, rank);
 """
 """results: the ranks of the evidence. prize_id: "" for an alternate."""
+
+_LATER: Final = (
+    """
+    DELETE FROM results WHERE contest IN (SELECT id FROM draws WHERE logged_at IS NULL)
+        AND contest NOT IN (SELECT contest FROM winners)
+    RETURNING contest, rank
+    """,
+    """
+    DELETE FROM replacements WHERE NOT is_logged
+        AND (contest, rank) IN (SELECT contest, rank FROM winners WHERE reason <> 'REPLACED')
+    RETURNING contest, rank, alternate
+    """,
+)
+"""Drops what came after the winners were read, and returns its ranks."""
 
 _REPLACEMENTS: Final = """
     SELECT contest, rank, alternate FROM replacements WHERE contest IN (SELECT contest FROM results) ORDER BY audit_id
@@ -60,11 +74,13 @@ def read_audit(database: sqlite3.Connection, entry: Mapping[str, Any]) -> None:
     """What an audit entry says about replaced winners."""
     if entry["action"] == "draw.replace":
         facts = (entry["id"], entry["subject_id"], entry["after"]["rank"], entry["after"]["alternate"])
-        database.execute("INSERT INTO replacements VALUES (?, ?, ?, ?)", facts)
+        database.execute("INSERT INTO replacements VALUES (?, ?, ?, ?, ?)", (*facts, "entry" in entry))
 
 
 def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     """The findings about the ranks of draws."""
+    found = [row for query in _LATER for row in database.execute(query).fetchall()]
+    later = [f"{contest} rank {rank}" for contest, *ranks in found for rank in ranks]
     wrong, passed_over = list[str](), list[str]()
     for contest, *ranks in database.execute(_REPLACEMENTS).fetchall():
         over = database.execute(_PASSED_OVER, (contest, *ranks)).fetchall()
@@ -74,7 +90,10 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
         else:
             wrong.append(f"{contest} rank {ranks[0]}")
     wrong += [name for (name,) in database.execute(_UNDRAWN)]
-    yield Problem("winners are those of the evidence", "winners", wrong)
+    text = "winners are those of the evidence"
+    yield Problem(text, "winners", [name for name in wrong if name not in later])
+    if later:
+        yield Problem(f"{text}: the others were drawn or replaced later", "winners", later, is_open=True)
     text = "alternates were called in order: the skipped ones may be suspended, which only the operator knows"
     if passed_over:
         yield Problem(text, "results", passed_over, is_open=True)

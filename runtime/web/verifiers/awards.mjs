@@ -55,7 +55,8 @@ export class Awards {
       if (this.games.get(game_id)) add(this.credits, `${id} ${currency}`, amount);
       if (currency === "points") points += amount;
     }
-    for (const [kind, prize, quantity, isFree] of stored.decided.path) if (kind === "available" && !isFree) this.denied.push({ id, prize, quantity });
+    const isDenied = (step) => Array.isArray(step) && step[0] === "available" && step[3] === false;
+    for (const [, prize, quantity] of stored.decided.path.filter(isDenied)) this.denied.push({ id, prize, quantity });
     for (const one of stored.milestones_granted) this.granted.set(one.reward_id, { play_id: id, game_id, milestone_id: one.id, prize_id: one.prize_id });
     return { score: stored.decided.score, wins: stored.rewards.length, points };
   }
@@ -76,7 +77,7 @@ export class Awards {
     const movements = [...this.wallets.values()].flatMap(withTimes);
     const isKnown = (credit) => plays.has(credit.split(" ")[0]);
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
-    const isFree = (id, quantity) => prizes.has(id) && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
+    const isFree = (id, quantity) => prizes.get(id)?.campaign_id === head.campaign.id && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
     const withheldFrom = new Set(this.denied.filter((one) => isFree(one.prize, one.quantity)).map((one) => one.id));
     yield ["no play was denied a prize that was free all the time", [...withheldFrom]];
     const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
@@ -89,7 +90,7 @@ export class Awards {
     this.unshown = unfounded.filter((one) => !isWrong(one)).length;
     const ungranted = [...this.granted].filter(([id, one]) => Object.keys(one).some((name) => rewards.get(id)?.[name] !== one[name]));
     yield ["milestones that plays granted have their reward", ungranted.map(([, one]) => one.play_id)];
-    const reached = [...rewards.values()].filter((one) => one.milestone_id && one.status !== "revoked" && !this.isReached(one));
+    const reached = [...rewards.values()].filter((one) => one.milestone_id && one.status !== "revoked" && (one.entry !== undefined || !isLogged) && !this.isReached(one));
     yield ["rewards of milestones follow from the balances, or from the plays that granted them", reached.map((one) => one.id)];
     const { withheld, unavailable, redeemed } = this.ungiven(plays, rewards, isFree);
     yield ["milestones that plays reached were granted if a unit was free", withheld];

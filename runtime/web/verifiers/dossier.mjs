@@ -211,10 +211,11 @@ function ofRewards() {
   for (const [id, one] of won) if (!rewards.has(id)) fail("rewards of plays are in the file", `${id} of ${one.play_id}`);
   const ranks = new Map(winners.filter((one) => one.reward_id).map((one) => [one.reward_id, one]));
   const holders = new Set(winners.map((one) => `${one.of} ${one.player}`));
-  for (const { id, play_id, milestone_id, prize_id, player, status } of rewards.values()) {
+  for (const { id, play_id, milestone_id, prize_id, player, status, entry } of rewards.values()) {
     const rank = ranks.get(id);
     const isFounded = milestone_id || (won.has(id) && won.get(id).play_id === play_id) || rank?.prize_id === prize_id;
-    if (!isFounded) fail("rewards have a play, a milestone, or a rank of a draw or leaderboard", id);
+    const isLate = entry === undefined && note; // The play or the rank may be later than its lines.
+    if (!isFounded && !isLate) fail("rewards have a play, a milestone, or a rank of a draw or leaderboard", id);
     // A merged guest keeps its surplus, which is revoked; of two ranks it keeps one, without the reward.
     const isOfPlay = !plays.has(play_id) || plays.get(play_id).player === player;
     const isOfRank = !rank || rank.player === player || holders.has(`${rank.of} ${player}`);

@@ -132,6 +132,7 @@ export class Draws {
   all = [];
   closings = new Map(); // Draw -> the entries of its close.
   replacements = [];
+  unlogged = new Set(); // Drawn draws that are not in the log.
 
   /** Returns the facts that the log has of a drawn draw, and its time; else null. */
   read(line) {
@@ -141,6 +142,7 @@ export class Draws {
       const { head } = this.all.at(-1);
       this.all.at(-1).end(line);
       this.results.set(head.id, line.result.map(({ holder }) => ({ holder, prize: "", isReplaced: false })));
+      if (line.entry === undefined) this.unlogged.add(head.id);
       let rank = 0;
       for (const { prize_id, count } of head.prizes) for (const one of this.results.get(head.id).slice(rank, (rank += count))) one.prize = prize_id;
       const { id, campaign_id, tickets_root, ticket_count } = head;
@@ -150,8 +152,8 @@ export class Draws {
   }
 
   /** An audit entry. micro: its time, if the log has the whole of it. */
-  audit({ id: audit, action, subject_id: id, after }, micro) {
-    if (action === "draw.replace") this.replacements.push({ ...after, audit, of: id });
+  audit({ id: audit, action, subject_id: id, after, entry }, micro) {
+    if (action === "draw.replace") this.replacements.push({ ...after, audit, of: id, isLogged: entry !== undefined });
     if (action === "draw.close" && micro) this.closings.set(id, [...(this.closings.get(id) ?? []), [after, micro]]);
   }
 
@@ -176,8 +178,20 @@ export class Draws {
     return [wrong, passedOver];
   }
 
+  /** Drops what came after the winners were read. Returns the names of its ranks. */
+  dropLater(winners) {
+    const isOpen = (of, rank) => winners.some((one) => one.of === of && one.rank === rank && one.reason !== "REPLACED");
+    const replaced = this.replacements.filter(({ isLogged, of, rank }) => !isLogged && isOpen(of, rank));
+    this.replacements = this.replacements.filter((one) => !replaced.includes(one));
+    const drawn = [...this.unlogged].filter((id) => !winners.some(({ of }) => of === id));
+    const names = drawn.flatMap((of) => this.results.get(of).map((_, at) => `${of} rank ${at + 1}`));
+    for (const id of drawn) this.results.delete(id);
+    return [...names, ...replaced.flatMap(({ of, rank, alternate }) => [`${of} rank ${rank}`, `${of} rank ${alternate}`])];
+  }
+
   /** [text, names of wrong rows, whether they are open rather than wrong] */
   *problems(winners, rewards) {
+    const later = this.dropLater(winners);
     const [[wrong, passedOver], waiting, stated] = [this.replace(), [], new Map()];
     for (const one of winners.filter(({ of }) => this.results.has(of))) {
       const name = `${one.of} rank ${one.rank}`;
@@ -194,7 +208,8 @@ export class Draws {
         if (one.holder !== holder || one.prize_id !== prize || (reason === "REPLACED") !== isReplaced || !isAwarded) wrong.push(name);
         stated.delete(name);
       }
-    yield ["winners are those of the evidence", [...wrong, ...stated.keys()]];
+    yield ["winners are those of the evidence", [...wrong, ...stated.keys()].filter((name) => !later.includes(name))];
+    yield ["winners are those of the evidence: the others were drawn or replaced later", later, true];
     yield ["alternates were called in order: the skipped ones may be suspended, which only the operator knows", passedOver, true];
     yield ["drawn ranks have their reward: the others have none, as the operator states", waiting, true];
   }

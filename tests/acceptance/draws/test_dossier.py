@@ -36,7 +36,7 @@ def module_extra_settings() -> dict[str, Any]:
 
 async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     """Writes and reads a dossier with plays, a milestone, a draw, a stock move and a player's contact."""
-    mug, cup = await world.prize(total=5), await world.prize(total=9)
+    mug, cup = [await world.prize(total=total, campaign_id=world.campaign_id) for total in (5, 9)]
     rungs = [{"id": "one", "name": "One", "currency": "coin", "threshold": 2, "prize_id": cup}]
     milestones = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs}
     games = [await world.wheel(mug), await world.game(COLLECTION, COINS, milestones=milestones)]
@@ -122,6 +122,13 @@ def deny(lines: list[dict[str, Any]]) -> None:
     first(lines, "play").update(outcome=first(lines, "play")["outcome"].replace("1,true]", "1,false]"))
 
 
+def share(lines: list[dict[str, Any]]) -> None:
+    """A denied prize that other campaigns may have given."""
+    deny(lines)
+    for prize in all_of(lines, "prize"):
+        prize.update(campaign_id="")
+
+
 def audited(lines: list[dict[str, Any]], action: str) -> Any:
     return next(one for one in all_of(lines, "audit") if one["action"] == action)
 
@@ -186,6 +193,20 @@ def pass_over(lines: list[dict[str, Any]]) -> None:
     audited(lines, "draw.replace")["after"].update(alternate=3)
 
 
+def later(lines: list[dict[str, Any]], *, drawn: bool) -> None:
+    """As if the draw was drawn, or its first winner replaced, after the winners were read."""
+    winner, alternate = all_of(lines, "winner")[:2]
+    reward = next(one for one in all_of(lines, "reward") if one["id"] == alternate["reward_id"])
+    reward.update(won_at="2099-01-01T00:00:00Z")
+    changed = last(lines) if drawn else audited(lines, "draw.replace")
+    changed.update(drawn_at=2**40, created_at="2099-01-01T00:00:00Z")
+    del reward["entry"], changed["entry"]
+    winner.update(reason="DRAWN")
+    alternate.update(reason="ALTERNATE", prize_id="", reward_id="")
+    for line in [{"winner": winner}, {"winner": alternate}] * drawn:
+        lines.remove(line)
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
@@ -236,8 +257,12 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "rewards have": lambda lines: given(lines).update(status="revoked"),
     "stock moves are": lambda lines: first(lines, "stock_move").update(total_after=5),
     "totals of": lambda lines: first(lines, "prize")["stock"].update(total=99),
-    "FAILED plays were denied": deny,
+    "FAILED no play was denied": deny,
     "open .*got the prizes": lambda lines: [deny(lines), first(lines, "stock_move").update(total_before=1)],
+    "open .*got the prizes that": share,
+    "(?s)\\A(?!.*not the dossier)": lambda lines: first(lines, "play").update(
+        outcome=first(lines, "play")["outcome"].replace('"path":[', '"path":[1,')
+    ),
     "FAILED games are": lambda lines: all_of(lines, "game")[-1]["milestones"].update(auto_grant=False),
     "FAILED boards are": lambda lines: first(lines, "board")["prizes"][0].update(to_rank=2),
     "FAILED prizes are": lambda lines: first(lines, "prize").update(limits=["status"]),
@@ -245,6 +270,8 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "open .* have no audit entry": lambda lines: lines.remove({"audit": audited(lines, "leaderboard.finalize")}),
     "(?s)\\A(?!.*FAILED)": relax,
     "(?s)\\A(?!.*FAILED )": lambda lines: first(lines, "board").update(finalized_at=1),
+    "(?s)\\A(?!.*FAILED).*drawn or replaced later": lambda lines: later(lines, drawn=False),
+    "(?s)\\A(?!.*FAILED).*or replaced later": lambda lines: later(lines, drawn=True),
     "FAILED.*form of its kind": lambda lines: last(lines).update(value=last(lines)["value"].upper()),
     "FAILED.*frozen before the value": lambda lines: declare(lines, 1),
     "FAILED.*drawn when the value": lambda lines: declare(lines, 2**40),

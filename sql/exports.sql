@@ -220,23 +220,27 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: audit
--- The audit log, by entry id. A merchant's staff sees what was done on the merchant's behalf. A campaign's entries are
--- those on the campaign itself, on its objects, and those that name it. line: what the log has the hash of, with persons
--- masked ('': not in the log yet); leaf_index and entry as for play_receipts.
+-- The audit log, by entry id. A campaign's entries are those on the campaign itself, on its objects, and those that name
+-- it. A merchant's staff sees what was done on the merchant's behalf and, without the actor, what others did to the
+-- campaign and to what decides its winners: otherwise the merchant's dossier would fail. line: what the log has the hash
+-- of, with persons masked ('': not in the log yet); leaf_index and entry as for play_receipts.
 WITH seen AS (
     SELECT * FROM audit_entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
 )
 SELECT (SELECT max(entry_id) FROM seen) AS seen_until, (SELECT count(*) FROM seen) AS seen, found.*
 FROM (SELECT) AS always
 LEFT JOIN (
-    SELECT a.entry_id AS id, iso(a.created_at) AS created_at, a.actor, a.merchant_id, a.action, a.subject_type,
+    SELECT a.entry_id AS id, iso(a.created_at) AS created_at,
+           CASE WHEN $2 IN ('', a.merchant_id) THEN a.actor ELSE '' END AS actor, a.merchant_id, a.action, a.subject_type,
            a.subject_id, a.before::text AS before, a.after::text AS after, a.trace_id,
            CASE WHEN l.salt IS NOT NULL THEN audited_row(a, l.salt) ELSE '' END AS line, l.leaf_index,
            CASE WHEN l.leaf_index IS NOT NULL THEN convert_from(log_entry(l), 'UTF8') END AS entry
     FROM seen AS s
     JOIN audit_entries AS a ON a.tenant_id = $1 AND a.entry_id = s.entry_id
     LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'audit' AND l.row_id = a.entry_id
-    WHERE ($2 = '' OR a.merchant_id = $2)
+    WHERE ($2 = '' OR a.merchant_id = $2 OR ($3 <> '' AND (
+               a.subject_type IN ('campaign', 'game', 'prize', 'reward', 'draw', 'leaderboard')
+               OR a.action = 'player.merge_surplus')))
       AND ($3 = ''
            OR (a.subject_type = 'prize' AND EXISTS (
                SELECT FROM rewards AS o WHERE o.tenant_id = $1 AND o.prize_id = a.subject_id AND o.campaign_id = $3))

@@ -23,6 +23,7 @@ from runtime.rules.log.stamps import read_certificates
 from runtime.rules.log.tree import MerkleTree
 from tests.support.authority import authority
 from tests.support.merkle_log import append, found, tamper
+from tests.support.operations import make_merchant
 from tests.support.operator import Operator
 from tests.support.world import COINS, COLLECTION, World
 
@@ -316,6 +317,10 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
         words = ["node", "dossier.mjs", "--key", key, "--tsa", "tsa/root.pem", file]
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
 
+    shop = Operator(replace(world.stack, merchant_id=await make_merchant(world.stack)), tmp_path)
+    where = ("shop.jsonl", "--consumer-url", world.stack.process.consumer_url)
+    assert (await shop("campaigns", "dossier", world.campaign_id, *where)).code == 0
+    assert "FAILED" not in (await tombola("verify", "shop.jsonl")).out + in_node("shop.jsonl")
     said = in_node("dossier.jsonl")
     assert "FAILED" not in said and "4 plays and 6 rewards were read" in said, said
     assert "leaves were stamped by the authority at 20" in said

@@ -31,6 +31,7 @@ from runtime.operations.games.chances import wins_of
 from runtime.rules.forecast import Answer, GameTerms, Task
 from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
 from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
+from runtime.rules.forecast.within import scaled
 from runtime.rules.release import EVEN, SEALED, schedule
 from runtime.wire.scope import tenant_of
 
@@ -218,6 +219,7 @@ def _shown(
     game: Any, request: m.ForecastGameRequest, setting: _Setting, terms: GameTerms, done: Answer
 ) -> m.GameForecast:
     found, factor = done.forecast, done.factor
+    within = terms if factor is None else scaled(terms, factor)
     assumptions = sorted({*found.assumptions, *setting.assumptions})
     return m.GameForecast(
         game_id=game["id"],
@@ -244,9 +246,9 @@ def _shown(
                 **dict(zip(("units_median", "units_90", "units_99"), outlook.units, strict=True)),
                 run_out=outlook.run_out,
                 run_out_play=outlook.run_out_at,
-                chance_within_budget=-1.0 if factor is None else prize.chance * (factor if prize.value > 0 else 1.0),
+                chance_within_budget=-1.0 if factor is None else kept.chance,
             )
-            for prize, outlook in zip(terms.prizes, found.prizes, strict=True)
+            for prize, kept, outlook in zip(terms.prizes, within.prizes, found.prizes, strict=True)
         ],
         play_costs=[m.PlayCost(play=play, cost=cost) for play, cost in sorted(found.cost_of.items())],
         player_costs=found.player_cost_of,

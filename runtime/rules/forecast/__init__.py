@@ -35,8 +35,10 @@ class Answer:
 
 def answer(task: Task) -> Answer:
     """The forecast, with the factor for its budget."""
-    found, game = forecast(task.game), listed(caps_as_stock(task.game))
-    return Answer(found, None if task.budget is None or game.in_order else factor_within(game, task.budget))
+    found, game = forecast(task.game), caps_as_stock(task.game)
+    return Answer(
+        found, None if task.budget is None or game.in_order else factor_within(game, task.budget, found.costs)
+    )
 
 
 def forecast(game: GameTerms) -> Forecast:

@@ -16,7 +16,7 @@ from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, poisson
 from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
 from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
-from runtime.rules.forecast.released import STEPS_MAX, released
+from runtime.rules.forecast.released import released
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     INDEPENDENT_PRIZES,
@@ -60,15 +60,15 @@ class Solved:
     error: float = 0.0
 
 
-def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
+def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
     """The forecast. shown: the plays to report the cost of, by number."""
-    freed = released(game, shown, STEPS_MAX if points_max == POINTS_MAX else STEPS_MAX // 8)
+    freed = released(game, shown)
     values = {i: game.prizes[i].chance * game.prizes[i].value for i in freed}
     costly = sum(1 for prize in game.prizes if prize.chance and prize.value)
     rest = (replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes))
     game, assumptions = without_caps(replace(game, prizes=tuple(rest)))
     per_play = fsum((*values.values(), *(prize.chance * prize.value for prize in game.prizes)))
-    solved = solve(game, points_max, tuple((game.prizes[i].value, one.given) for i, one in freed.items()))
+    solved = solve(game, apart=tuple((game.prizes[i].value, one.given) for i, one in freed.items()))
     for i, one in freed.items():
         solved.given[i] = Given(one.given.mean, given=one.given)
     if solved.assumption:

@@ -92,20 +92,20 @@ class Linear(NamedTuple):
     shift: float
 
 
-def forecast(game: GameTerms, liability: float, shown: tuple[int, ...], *, points_max: int = POINTS_MAX) -> Forecast:
+def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
     """The forecast of a game of any kind and size. shown: the plays to report the cost of, by number."""
     if (blocks := blocks_of(game)) is not None:
-        return _of_blocks(game, blocks, liability, shown, points_max)
+        return _of_blocks(game, blocks, liability, shown)
     if not game.wins_several:
-        return large.forecast(game, liability, shown, points_max=points_max)
+        return large.forecast(game, liability, shown)
     game, caps = without_caps(game)
-    return _Game(game, caps, points_max).forecast(liability, shown)
+    return _Game(game, caps).forecast(liability, shown)
 
 
-def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...], points_max: int) -> Forecast:
+def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...]) -> Forecast:
     """The forecast of a game with caps from that of its blocks (blocks.py)."""
     whole, assumptions = without_caps(blocks.whole)
-    taken = _Game(whole, assumptions if blocks.share == 1.0 else [*assumptions, PLAYS_ROUNDED], points_max)
+    taken = _Game(whole, assumptions if blocks.share == 1.0 else [*assumptions, PLAYS_ROUNDED])
     found = taken.forecast(liability, ())
     for prize, terms in zip(found.prizes, game.prizes, strict=True):
         at = blocks.plays * blocks.share * (prize.run_out_at - 0.5)
@@ -116,14 +116,13 @@ def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[i
 
 
 class _Game:
-    def __init__(self, game: GameTerms, assumptions: list[str], points_max: int) -> None:
-        self._game, self._points_max = game, points_max
+    def __init__(self, game: GameTerms, assumptions: list[str]) -> None:
+        self._game = game
         self._prizes = range(len(game.prizes))
         self._fallback = game.fallback if game.on_unavailable == "fallback" else None
         self._units = [units_of(game, i) for i in self._prizes]
         self._rates = [fsum(count * chance for count, chance in units.items()) for units in self._units]
-        self._wanted = [totals(units, game.plays, min(1024, points_max)) for units in self._units]
-        self._atoms_max = _ATOMS_MAX if points_max == POINTS_MAX else _ATOMS_MAX // 10
+        self._wanted = [totals(units, game.plays) for units in self._units]
         self._assumptions = set(assumptions)
         self._cost_error = 0.0
 
@@ -215,7 +214,7 @@ class _Game:
             low += bent.at(floor(one.units.amounts[0]))
             high += one.value * one.limit if one.stands_in else bent.at(ceil(one.units.amounts[-1]) + 1)
         turned, work = turning(game, [i for i in self._prizes if rest[i]])
-        points = self._points_max
+        points = POINTS_MAX
         while points > POINTS_MIN and points * work > _WORK_MAX:
             points //= 2
         slants = [share for layer in layers for share in layer.shares]
@@ -247,7 +246,7 @@ class _Game:
             mean = fsum(amount * chance for amount, chance in _pairs(one.units))
             gone = round(self._game.plays * fsum(self._rates[i] for i in one.members) - mean)
             atoms = _pairs(spread) if any(shares) else [(units + gone, chance) for units, chance in _whole(spread)]
-            layers.append(Layer(one, weights, shares, gone, _cells(atoms, self._atoms_max ** (1 / len(limited)))))
+            layers.append(Layer(one, weights, shares, gone, _cells(atoms, _ATOMS_MAX ** (1 / len(limited)))))
         return layers
 
     def _slope(self, values: Sequence[float], weights: Sequence[float]) -> float:

@@ -214,6 +214,26 @@ def test_factor_keeps_the_budget(policy: Any) -> None:
     assert answer(Task(game, 10**7)).factor == pytest.approx(0.5 / 0.051)
 
 
+MUG = PrizeTerms("mug", 0.005, None, 8.0)
+BUDGETS: Any = {
+    "far above other costs": (GameTerms((PrizeTerms("car", 5e-7, 1, 49_999.0), MUG), 10_000), 600, 1.09),
+    "among other costs": (GameTerms((PrizeTerms("car", 1e-4, 1, 29_999.0), MUG), 10_000), 30_450, 0.83),
+    "of the fallback prize": (
+        GameTerms((PrizeTerms("pin", 0.5, 10), replace(MUG, chance=0.0)), 10_000, "fallback", 1),
+        99,
+        0,
+    ),
+    "of what falls": (GameTerms((replace(MUG, chance=2.0),), 10_000, falls=Falls(20, ((0, 0.5, 2),))), 80_000, 0.11),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_factor_is_that_of_the_distribution_of_the_forecast(name: str) -> None:
+    game, budget, factor = BUDGETS[name]
+    assert (done := answer(Task(game, budget))).factor == pytest.approx(factor, rel=0.03)
+    assert factor == 0 or 0.005 < forecast(scaled(game, done.factor)).costs.above(budget) <= 0.01
+
+
 PINS = PrizeTerms("pin", 0.01, 10, 1.0), PrizeTerms("thanks", 0.94, None, 0.0)
 STEPS: Any = {
     "lose": (GameTerms((PrizeTerms("voucher", 0.05, None, 10.0), *PINS), 1_000), True),

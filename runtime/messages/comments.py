@@ -466,14 +466,14 @@ FIELDS: dict[str, dict[str, str]] = {
         "cost_90": "With a probability of 90 %, the cost is not above this.",
         "liability": "The largest possible cost.",
         "over_budget": "The probability that the cost exceeds the budget; -1 without a budget.",
-        "odds_factor": "The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most 1 %; 0: no odds do; -1 without a budget or odds. If plays may win several units, at most 1: the share of the units of such prizes to keep, as by lower frequencies.",
+        "odds_factor": "The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most 1 %; 0: no odds do; -1 without a budget or odds. If plays may win several units, at most 1: the share of the units of such prizes to keep; for `collect_items` the factor for their frequencies.",
         "costs": "The distribution of the cost, in at most 60 ranges.",
         "play_costs": "The expected cost of some plays, by their number among all plays.",
         "player_costs": "The expected cost of a player's first plays, at most ten, while all is in stock.",
         "exact": "Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.",
         "error_max": "The largest error of a probability, from the computation.",
         "cost_error": "The largest error of an amount, from the computation, or its estimate with `assumptions`.",
-        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` alone."
+        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` and the quantiles of units alone."
     },
     "PrizeConstraints": {
         "max_per_user": "Units one player may win in total; 0: no limit.",

@@ -195,6 +195,15 @@ def totals(units: Mapping[int, float], plays: int, points_max: int = 1024) -> Co
     return costs_of(grid)
 
 
+def shared(plays: int, wins: float, taken: int, share: float) -> Costs:
+    """The distribution of a share of the wins of all plays without the first ones that are taken. wins: per play."""
+    steady = (Steady(wins * share, 1.0), Steady(max(0.0, 1.0 - wins * share), 0.0))
+    won = (Steady(share, 1.0), Steady(1.0 - share, 0.0))
+    grid = distribution(Sum(plays, steady, won=won, fewer=taken), points_max=512)
+    assert grid is not None, "only a count aside may take too long"
+    return costs_of(grid)
+
+
 def _exp(log: complex) -> complex:
     return cmath.exp(log) if log.real < _OVERFLOW else 0j
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import fsum, inf, sqrt
+from math import fsum, inf
 from typing import Final
 
 from runtime.rules.forecast import redraw
 from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, poisson
-from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of
+from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of, shared
 from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
+from runtime.rules.forecast.redraw import UNLIKELY
 from runtime.rules.forecast.released import released
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
@@ -28,10 +29,6 @@ from runtime.rules.forecast.terms import (
     GameTerms,
     PrizeForecast,
 )
-
-_UNLIKELY: Final = 1e-10
-_DEVIATIONS: Final = 6.5
-"""A normal variable deviates by more with a probability of 1e-10."""
 
 _SOLVED_PLAYS_MAX: Final = 2_000
 """Up to this play, the cost of a play is the difference of two expected costs. Later, run-outs hardly vary."""
@@ -78,7 +75,9 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
     prizes = [_prize(game, i, found) for i, found in enumerate(solved.given)]
     for i, one in freed.items():
         prizes[i].run_out_at = one.run_out_at
-    if any(one.run_out_at and _is_shared(game, i) for i, one in enumerate(prizes)):
+    if RUN_OUT_ESTIMATED not in assumptions and any(
+        one.run_out_at and _is_shared(game, i) for i, one in enumerate(prizes)
+    ):
         assumptions.append(RUN_OUT_ESTIMATED)
     return Forecast(
         fsum(found.mean * prize.value for found, prize in zip(solved.given, game.prizes, strict=True)),
@@ -128,9 +127,9 @@ def _sum(
     for i, (prize, count, value) in enumerate(zip(game.prizes, draws, values, strict=True)):
         if prize.chance == 0:
             continue
-        if prize.stock is None or i == alone or value == after or count.at_least(prize.stock + 1) < _UNLIKELY:
+        if prize.stock is None or i == alone or value == after or count.at_least(prize.stock + 1) < UNLIKELY:
             steady.append(Steady(prize.chance, value))
-        elif count.below(prize.stock) < _UNLIKELY:
+        elif count.below(prize.stock) < UNLIKELY:
             steady.append(Steady(prize.chance, after))
             shift += prize.stock * (value - after)
         else:
@@ -183,9 +182,9 @@ def _aside(game: GameTerms, fallback: int, draws: Sequence[Counts], limited: Sum
     for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True)):
         if i == fallback or prize.chance == 0:
             continue
-        if prize.stock is None or count.at_least(prize.stock + 1) < _UNLIKELY:
+        if prize.stock is None or count.at_least(prize.stock + 1) < UNLIKELY:
             steady.append(Steady(prize.chance, prize.value))
-        elif count.below(prize.stock) < _UNLIKELY:
+        elif count.below(prize.stock) < UNLIKELY:
             steady.append(Steady(prize.chance, 0.0, True))
             gone += prize.stock
     bent = tuple(
@@ -197,14 +196,14 @@ def _aside(game: GameTerms, fallback: int, draws: Sequence[Counts], limited: Sum
     shift = fsum(
         prize.stock * prize.value
         for i, (prize, count) in enumerate(zip(game.prizes, draws, strict=True))
-        if i != fallback and prize.stock is not None and prize.chance and count.below(prize.stock) < _UNLIKELY
+        if i != fallback and prize.stock is not None and prize.chance and count.below(prize.stock) < UNLIKELY
     )
     limit = (own.stock or 0) + gone
     return Sum(limited.plays, _merged(steady), bent, shift - gone * own.value, Aside(own.value, limit))
 
 
 def _is_unsure(count: Counts, stock: int) -> bool:
-    return count.at_least(stock + 1) >= _UNLIKELY and count.below(stock) >= _UNLIKELY
+    return count.at_least(stock + 1) >= UNLIKELY and count.below(stock) >= UNLIKELY
 
 
 def _demand(game: GameTerms, plays: int, fallback: int) -> float:
@@ -232,12 +231,12 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     """
     plays, prizes = game.plays, game.prizes
     whole = fsum(prize.chance for prize in prizes)
-    gone, open_ = _gone_for_certain(game)
+    gone, open_ = redraw.gone_for_certain(game)
     taken = sum(prizes[i].stock or 0 for i in gone)
     left, rest = plays * whole - taken, fsum(prizes[i].chance for i in open_)
     shares = {i: prizes[i].chance / rest for i in open_}
     shift = fsum((prizes[i].stock or 0) * prizes[i].value for i in gone)
-    unsure = _unsure(game, shares, left)
+    unsure = redraw.unsure_of(game, shares, left)
     certain = [(prize.stock or 0) if prize.chance else 0 for prize in prizes]
     given = [Given(float(units), given=Counts(units, [1.0])) for units in certain]
     steady = [i for i in open_ if i not in unsure]
@@ -250,12 +249,12 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     beyond = {i: plays * sharing[i] - given[i].mean for i in unsure}
     for i in steady:  # They share what the uncertain ones do not give.
         given[i].mean += fsum(beyond.values()) * shares[i] / base
-        given[i].drawn = binomial(plays, min(1.0, given[i].mean / plays))
     limited = tuple(Bent(sharing[i], prizes[i].value, prizes[i].stock or 0, _mean(won)) for i in unsure)
     uncertain = fsum(sharing[i] for i in unsure)
     parts = [Steady(max(0.0, whole - uncertain) * part.chance, part.value) for part in won]
     total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), limited, shift, won=won, fewer=taken)
     if not unsure:
+        _share_wins(game, given, steady, unsure, taken)
         return Solved(_certain(distribution(total, points_max=points_max)), given)
     stream = redraw.Stream(
         plays,
@@ -270,6 +269,7 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     margin = spread * fsum(beyond.values()) * 4
     result = redraw.distribution(stream, max(shift, low - margin), min(high + margin, liability_of(game)), points_max)
     if result is None:
+        _share_wins(game, given, steady, unsure, taken)
         grid = _certain(distribution(total, points_max=points_max))
         astray = fsum(
             beyond[i] * shares[j] / (1.0 - shares[i]) * abs(prizes[j].value - _mean(won))
@@ -282,55 +282,28 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
         given[i] = Given(counts.mean, given=counts)
     remaining = left - fsum(given[i].mean for i in unsure)
     for i in steady:
-        given[i] = Given(
-            remaining * shares[i] / base, drawn=binomial(plays, min(1.0, remaining * shares[i] / base / plays))
-        )
-    return Solved(result.grid, given, error=result.error)
+        given[i].mean = remaining * shares[i] / base
+    _share_wins(game, given, steady, unsure, taken)
+    return Solved(result.grid, given, RUN_OUT_ESTIMATED if steady else "", error=result.error)
+
+
+def _share_wins(game: GameTerms, given: list[Given], steady: list[int], unsure: list[int], taken: int) -> None:
+    """Sets the distributions of the units of prizes that last: shares of the wins that are not taken by others.
+
+    Exact without uncertain stocks. Otherwise, those that are likely to run out count as certain to give their mean.
+    """
+    for i in unsure:
+        counts = given[i].given or given[i].drawn
+        if counts is not None and counts.at_least(game.prizes[i].stock or 0) > 0.9:
+            taken += round(given[i].mean)
+    whole = fsum(prize.chance for prize in game.prizes)
+    for i in steady:
+        share = given[i].mean / max(1e-9, game.plays * whole - taken)
+        given[i].wanted = shared(game.plays, whole, taken, min(1.0, share))
 
 
 def _mean(parts: Sequence[Steady]) -> float:
     return fsum(part.chance * part.value for part in parts)
-
-
-def _gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
-    """The drawn prizes in two groups: those that certainly sell out, and the others."""
-    plays, prizes = game.plays, game.prizes
-    whole = fsum(prize.chance for prize in prizes)
-    least = plays * whole - _DEVIATIONS * sqrt(plays * whole * max(0.0, 1.0 - whole))
-    open_ = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock != 0]
-    gone = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock == 0]
-    while True:
-        rest = fsum(prizes[i].chance for i in open_)
-        left = int(least - sum(prizes[i].stock or 0 for i in gone))
-        found = [
-            i
-            for i in open_
-            if (stock := prizes[i].stock) is not None
-            and left > 0
-            and binomial(left, prizes[i].chance / rest).below(stock) < _UNLIKELY
-        ]
-        if not found:
-            return gone, open_
-        gone.append(found[0])
-        open_.remove(found[0])
-
-
-def _unsure(game: GameTerms, shares: dict[int, float], left: float) -> list[int]:
-    """Those of the open prizes that may or may not run out, also when redraws for each other reach them."""
-    most = int(left + _DEVIATIONS * sqrt(game.plays * fsum(p.chance for p in game.prizes))) + 1
-    unsure: list[int] = []
-    while True:
-        rest = fsum(share for i, share in shares.items() if i not in unsure)
-        found = [
-            i
-            for i, share in shares.items()
-            if i not in unsure
-            and (stock := game.prizes[i].stock) is not None
-            and binomial(most, min(1.0, share / rest)).at_least(stock + 1) >= _UNLIKELY
-        ]
-        if not found:
-            return unsure
-        unsure += found
 
 
 # -- single prizes and plays --------------------------------------------------------------------
@@ -364,10 +337,11 @@ def _run_out_at(game: GameTerms, i: int, stock: int, run_out: float) -> float:
     where it is the play by which so many units are expected.
     """
     plays, chance = game.plays, game.prizes[i].chance
-    if game.on_unavailable == "fallback" and i == game.fallback:
-        return first_play(plays, lambda play: _demand(game, play, i) >= stock)
-    if game.on_unavailable == "redraw" and run_out > 0.5:
-        return min(float(plays), _fluid_play(game, stock / chance))
+    if _is_shared(game, i):
+        if game.on_unavailable == "fallback":
+            return first_play(plays, lambda play: _demand(game, play, i) >= stock)
+        if run_out > 0.5:
+            return min(float(plays), _fluid_play(game, stock / chance))
     # The play of the s-th draw has a negative binomial distribution: E[T; T <= n] = s / p P(T' <= n + 1), where T' is
     # the play of the draw after it.
     reached = binomial(plays, chance).at_least(stock)

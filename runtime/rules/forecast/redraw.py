@@ -19,7 +19,11 @@ from typing import Final, NamedTuple
 from runtime.rules.forecast.counts import Counts, binomial, poisson
 from runtime.rules.forecast.fourier import TAIL, Bent, Steady, angles, centre_of, mean_turn
 from runtime.rules.forecast.grid import Grid, Layout, finished, layout_of, points_for, progression
+from runtime.rules.forecast.terms import GameTerms
 
+UNLIKELY: Final = 1e-10
+_DEVIATIONS: Final = 6.5
+"""A normal variable deviates by more with a probability of 1e-10."""
 _NEGLIGIBLE: Final = 2 * TAIL
 """Twice, since at earlier times the integrand falls less."""
 _TIMES_MAX: Final = 120
@@ -307,3 +311,47 @@ def _bisected(below: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) else (low, middle)
     return high
+
+
+# -- which prizes run out -----------------------------------------------------------------------
+
+
+def gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
+    """The drawn prizes in two groups: those that certainly sell out, and the others."""
+    plays, prizes = game.plays, game.prizes
+    whole = math.fsum(prize.chance for prize in prizes)
+    least = plays * whole - _DEVIATIONS * math.sqrt(plays * whole * max(0.0, 1.0 - whole))
+    open_ = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock != 0]
+    gone = [i for i, prize in enumerate(prizes) if prize.chance and prize.stock == 0]
+    while True:
+        rest = math.fsum(prizes[i].chance for i in open_)
+        left = int(least - sum(prizes[i].stock or 0 for i in gone))
+        found = [
+            i
+            for i in open_
+            if (stock := prizes[i].stock) is not None
+            and left > 0
+            and binomial(left, prizes[i].chance / rest).below(stock) < UNLIKELY
+        ]
+        if not found:
+            return gone, open_
+        gone.append(found[0])
+        open_.remove(found[0])
+
+
+def unsure_of(game: GameTerms, shares: dict[int, float], left: float) -> list[int]:
+    """Those of the open prizes that may or may not run out, also when redraws for each other reach them."""
+    most = int(left + _DEVIATIONS * math.sqrt(game.plays * math.fsum(p.chance for p in game.prizes))) + 1
+    unsure: list[int] = []
+    while True:
+        rest = math.fsum(share for i, share in shares.items() if i not in unsure)
+        found = [
+            i
+            for i, share in shares.items()
+            if i not in unsure
+            and (stock := game.prizes[i].stock) is not None
+            and binomial(most, min(1.0, share / rest)).at_least(stock + 1) >= UNLIKELY
+        ]
+        if not found:
+            return unsure
+        unsure += found

@@ -20,7 +20,9 @@ CAPS_AS_ODDS: Final = "CAPS_AS_ODDS"
 RELEASE_AT_END: Final = "RELEASE_AT_END"
 """All units that a release frees by the last play count as free from the start: an upper bound."""
 RUN_OUT_ESTIMATED: Final = "RUN_OUT_ESTIMATED"
-"""The play at which a prize runs out is an estimate, since draws for other prizes may take units of it."""
+"""The play at which a prize runs out is an estimate, since draws for other prizes may take units of it; or with redraws
+the quantiles of the units of prizes that last.
+"""
 PLAYERS_IN_TURN: Final = "PLAYERS_IN_TURN"
 """Each player is taken to make all their plays in a row."""
 

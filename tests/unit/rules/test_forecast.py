@@ -201,6 +201,12 @@ def test_forecast_of_a_million_plays_is_binomial_and_run_out_is_that_of_the_last
     assert found.costs.quantile(0.99) == pytest.approx(10**6 + 2 * 2.3263 * 500, abs=3)
     cup, pen = forecast(GameTerms((PrizeTerms("cup", 0.01, 1, 2.0), PrizeTerms("pen", 0.5, 100)), 10**6)).prizes
     assert cup.run_out == pen.run_out == 1 and (cup.run_out_at, pen.run_out_at) == pytest.approx((100, 200))
+    rest = PrizeTerms("pen", 0.05)
+    found = forecast(GameTerms((PrizeTerms("cup", 0.95, 9_000, 1.0), rest), 10_000, "redraw"))
+    assert found.prizes[1].units == (1_000, 1_000, 1_000)
+    for policy, fallback in (("redraw", None), ("fallback", 0)):
+        alone = forecast(GameTerms((PrizeTerms("cup", 2e-4, 1), rest), 10_000, policy, fallback))
+        assert alone.prizes[0].run_out_at == pytest.approx(5_000 - 10_000 / math.expm1(2), rel=1e-3)
 
 
 @pytest.mark.parametrize("policy", ["lose", "redraw"])

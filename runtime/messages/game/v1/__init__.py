@@ -4642,7 +4642,7 @@ class GameForecast(betterproto2.Message):
     """
     The factor for the odds of all prizes with a value at which the cost exceeds the budget with a probability of at most
     1 %; 0: no odds do; -1 without a budget or odds. If plays may win several units, at most 1: the share of the units of
-    such prizes to keep, as by lower frequencies.
+    such prizes to keep; for `collect_items` the factor for their frequencies.
     """
 
     costs: "list[CostRange]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -4682,7 +4682,7 @@ class GameForecast(betterproto2.Message):
     INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN,
     SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED,
     CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play`
-    alone.
+    and the quantiles of units alone.
     """
 
 

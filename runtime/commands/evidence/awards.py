@@ -241,7 +241,8 @@ def read_ledger(database: sqlite3.Connection, one: Mapping[str, Any], logged_at:
 def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
     """A leaderboard line."""
     kind = [board[name].rpartition("_")[2].lower() for name in ("metric", "mode")]
-    times = (board["start_date"], board["end_date"], board["finalized_at"] * 1_000_000)
+    closed = board.get("finalized_at", board.get("updated_at"))  # Earlier files have the latter.
+    times = (board["start_date"], board["end_date"], closed * 1_000_000)
     database.execute("INSERT INTO boards VALUES (?, ?, ?, ?, ?, ?, ?)", (board["id"], board["game_id"], *kind, *times))
     for prize in board["prizes"]:
         ranks = [prize[name] for name in ("from_rank", "to_rank", "prize_id")]

@@ -29,6 +29,11 @@ from runtime.rules.raffle.selection import (
 _EVERY: Final = 1_000
 
 
+_EARLIER: Final = "([1-9][0-9]*|0|[A-Z]+)( ([1-9][0-9]*|0|[A-Z]+))*"
+_EARLIER_TEXT: Final = "the value has a notation of earlier versions, in which each notation gives other winners:"
+"""Earlier versions stored numbers without leading zeros and words in capitals, with single spaces."""
+
+
 class _Place(NamedTuple):
     """A holder's first ticket, and the line's offset in the file."""
 
@@ -103,6 +108,8 @@ def _is_stated(head: dict[str, Any], holders: int, tickets: int) -> bool:
 
 def _value(terms: dict[str, Any], value: str) -> Finding:
     if not re.fullmatch(FORMS[terms["kind"]], value):
+        if terms["kind"] == "DECLARED" and re.fullmatch(_EARLIER, value):
+            return Finding(f"{_EARLIER_TEXT} {value!r}: compare it with {terms['source']!r}", None)
         return Finding("the value has the form of its kind", False)
     if terms["kind"] == "INTERNAL":
         return Finding("the seed matches its published hash", commitment(value) == terms["commitment"])

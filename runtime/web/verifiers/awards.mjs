@@ -42,7 +42,8 @@ export class Awards {
 
   board(board) {
     const last = (text) => text.split("_").at(-1).toLowerCase();
-    this.boards.push({ ...board, metric: last(board.metric), mode: last(board.mode), closed: board.finalized_at * 1e6 });
+    const closed = (board.finalized_at ?? board.updated_at) * 1e6; // Earlier files have the latter.
+    this.boards.push({ ...board, metric: last(board.metric), mode: last(board.mode), closed });
   }
 
   /** What a play credits and grants. Returns how leaderboards count it. */

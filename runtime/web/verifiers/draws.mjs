@@ -5,6 +5,8 @@ import { createHash, createHmac } from "node:crypto";
 
 const FORMAT = "tombola-draw-1";
 const FORMS = { DRAND: /^[0-9a-f]{96}$/, DECLARED: /^([1-9]+|0)$/, INTERNAL: /^[0-9a-f]{64}$/ };
+/** A declared value of earlier versions: numbers without leading zeros and words in capitals, with single spaces. */
+const EARLIER = /^([1-9][0-9]*|0|[A-Z]+)( ([1-9][0-9]*|0|[A-Z]+))*$/;
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 
 /** The root of RFC 6962 over hashes added one by one. */
@@ -67,7 +69,7 @@ class Draw {
     const { at = 0, kind, commitment } = this.head.randomness;
     this.value = value;
     this.expect(drawn >= at, "the winners were drawn when the value could be known");
-    this.expect(FORMS[kind].test(value), "the value has the form of its kind");
+    this.expect(FORMS[kind].test(value) || (kind === "DECLARED" && EARLIER.test(value)), "the value has the form of its kind");
     if (kind === "INTERNAL") this.expect(sha256(value).toString("hex") === commitment, "the seed matches its published hash");
     const picks = this.draw(value);
     const isSame = picks.length === result.length && picks.every(([ticket, holder], at) => result[at].ticket === ticket && result[at].holder === holder);
@@ -90,6 +92,7 @@ class Draw {
     if (!closings.length) yield [`draw ${id}: this root was published`, null];
     if (this.value === undefined) yield [`draw ${id}: the winners are not drawn yet`, null];
     else if (kind === "DRAND") yield [`not checked here: the signature of the drand value of draw ${id}`, null];
+    else if (kind === "DECLARED" && !FORMS[kind].test(this.value)) yield [`draw ${id}: the value has a notation of earlier versions, in which each notation gives other winners: '${this.value}': compare it with '${source}'`, null];
     else if (kind === "DECLARED") yield [`draw ${id}: the value, in digits without zeros, is '${this.value}': compare it with '${source}'`, null];
   }
 

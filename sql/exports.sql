@@ -222,7 +222,7 @@ ORDER BY found.id
 -- name: audit
 -- The audit log, by entry id. A campaign's entries are those on the campaign itself, on its objects, and those that name
 -- it. A merchant's staff sees what was done on the merchant's behalf and, without the actor, what others did to the
--- campaign and to what decides its winners: otherwise the merchant's dossier would fail. line: what the log has the hash
+-- merchant's campaign and to what decides its winners: otherwise the merchant's dossier would fail. line: what the log has the hash
 -- of, with persons masked ('': not in the log yet); leaf_index and entry as for play_receipts.
 WITH seen AS (
     SELECT * FROM audit_entries WHERE tenant_id = $1 AND entry_id > $6::text ORDER BY entry_id LIMIT $7
@@ -238,7 +238,7 @@ LEFT JOIN (
     FROM seen AS s
     JOIN audit_entries AS a ON a.tenant_id = $1 AND a.entry_id = s.entry_id
     LEFT JOIN log_leaves AS l ON l.tenant_id = $1 AND l.kind = 'audit' AND l.row_id = a.entry_id
-    WHERE ($2 = '' OR a.merchant_id = $2 OR ($3 <> '' AND (
+    WHERE ($2 = '' OR a.merchant_id = $2 OR ($3 IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AND (
                a.subject_type IN ('campaign', 'game', 'prize', 'reward', 'draw', 'leaderboard')
                OR a.action = 'player.merge_surplus')))
       AND ($3 = ''

@@ -321,6 +321,8 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
 
     shop = Operator(replace(world.stack, merchant_id=await make_merchant(world.stack)), tmp_path)
+    owned = "UPDATE campaigns SET merchant_id = $2 WHERE campaign_id = $1"
+    await world.database.execute(owned, world.campaign_id, shop.stack.merchant_id)
     where = ("shop.jsonl", "--consumer-url", world.stack.process.consumer_url)
     assert (await shop("campaigns", "dossier", world.campaign_id, *where)).code == 0
     assert "FAILED" not in (await tombola("verify", "shop.jsonl")).out + in_node("shop.jsonl")

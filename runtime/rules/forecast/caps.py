@@ -110,16 +110,23 @@ def allowed(game: GameTerms, i: int) -> int:
 def liability_of(game: GameTerms) -> float:
     """The largest possible cost: every play wins the most valuable prize that is left."""
     left, cost = game.plays * game.units_max, 0.0
+    fallback = game.fallback if game.on_unavailable == "fallback" and _may_fail(game) else None
     for i in sorted(range(len(game.prizes)), key=lambda i: -game.prizes[i].value):
         prize = game.prizes[i]
-        if not prize.chance and not (i == game.fallback and game.on_unavailable == "fallback"):
+        if not prize.chance and i != fallback:
             continue
-        largest = game.units_max if i == game.fallback else game.largest(i)
+        largest = game.units_max if i == fallback else game.largest(i)
         most = min(left, game.plays * largest, allowed(game, i))
         most = most if prize.stock is None else min(most, prize.stock)
         cost += most * prize.value
         left -= most
     return cost
+
+
+def _may_fail(game: GameTerms) -> bool:
+    """Whether a draw of another prize than the fallback prize may find no unit."""
+    others = (prize for i, prize in enumerate(game.prizes) if i != game.fallback and prize.chance)
+    return any(one.stock is not None or one.per_player or one.per_day or one.freed for one in others)
 
 
 def _accepted(plays: int, chance: float, cap: int) -> float:

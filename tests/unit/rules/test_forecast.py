@@ -315,6 +315,8 @@ def test_cost_is_within_the_liability_and_an_estimated_run_out_is_named() -> Non
     assert found.assumptions == ("FALLBACK_UNLIMITED", RUN_OUT_ESTIMATED)
     assert 0 <= found.costs.quantile(0) < found.costs.quantile(1) == pytest.approx(found.liability)
     assert found.costs.above(found.liability) == 0
+    endless = (PrizeTerms("mug", 0.3, None, 8.0), PrizeTerms("car", 0.0, None, 20_000.0))
+    assert liability_of(GameTerms(endless, 100, "fallback", 1)) == 800, "no draw falls back"
 
 
 LIMIT = math.log(2 / ALPHA)

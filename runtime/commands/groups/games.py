@@ -255,6 +255,7 @@ async def forecast(
     per_player: int = 0,
     days: int = 0,
     budget: int = 0,
+    currency: str = "",
     tiers: str = "",
     caught: str = "",
     connection: Connection = DEFAULTS,
@@ -273,6 +274,8 @@ async def forecast(
         The days over which the plays are spread; by default until the game ends.
     budget
         Also show the probability of a higher cost, and odds that keep this amount.
+    currency
+        The currency of the cost; required if the prizes have several.
     tiers
         For score_to_tier: the share of plays that reach each tier, such as 0.6,0.3,0.1. By default as in the
         newest plays.
@@ -285,6 +288,7 @@ async def forecast(
         "plays_per_player": per_player,
         "days": days,
         "budget": budget,
+        "currency": currency,
         "tiers": tiers,
         "caught": caught,
     }
@@ -301,15 +305,23 @@ async def forecast(
     )
     if budget:
         console.print(f"above {budget:,} with a probability of {found.over_budget:.4%}")
-    shown = table("prize", "name", "chance", "stock", "units", "99 %", "runs out", "at play", "chance within budget")
+    if found.cost_error > 0:
+        console.print(f"amounts are off by at most about {found.cost_error:,.2f}")
+    # Plays that may win several units have no odds, but a number of units per play.
+    catches = {"CATCHES_DECLARED", "CATCHES_OBSERVED", "ALL_CAUGHT"}
+    several = any(prize.chance > 1 for prize in found.prizes) or not catches.isdisjoint(found.assumptions)
+    rate = "units per play" if several else "chance"
+
+    def shown_rate(chance: float) -> str:
+        return "" if chance < 0 else f"{chance:,.4f}" if several else f"{chance:.4%}"
+
+    shown = table("prize", "name", rate, "stock", "units", "99 %", "runs out", "at play", f"{rate} within budget")
     for prize in found.prizes:
-        within = "" if prize.chance_within_budget < 0 else f"{prize.chance_within_budget:.4%}"
         stock = "unlimited" if prize.stock < 0 else f"{prize.stock:,}"
         at = f"{prize.run_out_play:,.0f}" if prize.run_out_play else ""
-        # Above 1: units per play. Below 0: nothing is drawn.
-        chance = "" if prize.chance < 0 else f"{prize.chance:,.4f}" if prize.chance > 1 else f"{prize.chance:.4%}"
-        figures = (chance, stock, f"{prize.units_mean:,.1f}", f"{prize.units_99:,}")
+        figures = (shown_rate(prize.chance), stock, f"{prize.units_mean:,.1f}", f"{prize.units_99:,}")
+        within = shown_rate(prize.chance_within_budget)
         shown.add_row(prize.prize_id, prize.name, *figures, f"{prize.run_out:.2%}", at, within)
     console.print(shown)
     if found.assumptions:
-        console.print(f"not exact: {', '.join(found.assumptions)}")
+        console.print(f"{'assumptions' if found.exact else 'not exact'}: {', '.join(found.assumptions)}")

@@ -105,6 +105,7 @@ async def test_forecast_command_prints_costs_and_odds_within_the_budget(world: W
     shown = (await tombola("games", "forecast", game_id, "--plays", "50", "--budget", "20")).out
     assert "50 plays, cost in EUR" in shown and "at most 24.00" in shown
     assert "above 20 with a probability of 100.0000%" in shown and "Mug" in shown
+    assert "cost in USD" in (await tombola("games", "forecast", game_id, "--currency", "USD")).out
 
 
 async def test_forecast_is_limited_in_time_and_to_one_per_tenant_and_two_in_all() -> None:

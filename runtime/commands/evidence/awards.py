@@ -304,7 +304,7 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
         SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
     yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))
     yield Problem("plays credited what they won", "plays", names(_UNCREDITED))
-    text = "no play was denied a prize that was free all the time"
+    text = "plays got the prizes that were free all the time"
     yield Problem(text, "plays", names(_DENIED, 1))
     if found := names(_DENIED, 0):
         text = "plays got the prizes that they drew: these may have been unavailable, as the operator states"

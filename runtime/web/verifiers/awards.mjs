@@ -80,7 +80,7 @@ export class Awards {
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
     const isFree = (id, quantity) => prizes.get(id)?.campaign_id === head.campaign.id && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
     const withheldFrom = new Set(this.denied.filter((one) => isFree(one.prize, one.quantity)).map((one) => one.id));
-    yield ["no play was denied a prize that was free all the time", [...withheldFrom]];
+    yield ["plays got the prizes that were free all the time", [...withheldFrom]];
     const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
     yield ["plays got the prizes that they drew: these may have been unavailable, as the operator states", [...others], true];
     const unlogged = movements.filter((one) => one.reason === "adjustment" && one.entry === undefined && one.before < until);

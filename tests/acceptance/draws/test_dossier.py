@@ -258,7 +258,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "rewards have": lambda lines: given(lines).update(status="revoked"),
     "stock moves are": lambda lines: first(lines, "stock_move").update(total_after=5),
     "totals of": lambda lines: first(lines, "prize")["stock"].update(total=99),
-    "FAILED no play was denied": deny,
+    "FAILED plays got the prizes": deny,
     "open .*got the prizes": lambda lines: [deny(lines), first(lines, "stock_move").update(total_before=1)],
     "open .*got the prizes that": share,
     "(?s)\\A(?!.*not the dossier)": lambda lines: first(lines, "play").update(

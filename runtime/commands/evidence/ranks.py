@@ -31,7 +31,7 @@ _LATER: Final = (
     RETURNING contest, rank, alternate
     """,
 )
-"""Drops what came after the winners were read, and returns its ranks."""
+"""Removes results from after the winners were read. Returns their ranks."""
 
 _REPLACEMENTS: Final = """
     SELECT contest, rank, alternate FROM replacements WHERE contest IN (SELECT contest FROM results) ORDER BY audit_id

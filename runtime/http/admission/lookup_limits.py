@@ -29,7 +29,7 @@ OWN: Final = frozenset({"", "reward"})
 """Subjects that are not limited: each player has ids of its own."""
 
 _UNCLEAR: Final = (Status.UNAVAILABLE, Status.INTERNAL)
-"""Failures that may have cost Core a query. Refunded, they would lift the limit when the store is slow."""
+"""Failures that may have cost Core a query: not refunded, or there would be no limit when the store is slow."""
 
 
 class LookupLimiter:

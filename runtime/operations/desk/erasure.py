@@ -119,7 +119,7 @@ async def _forget_on_boards(tenant_id: str, player_ids: list[str], connection: a
 
 
 async def _forget_sent(tenant_id: str, player_ids: list[str], most: int, connection: asyncpg.Connection) -> int:
-    """Erases what the players sent with up to `most` plays, and up to `most` salts of the log. Returns the plays."""
+    """Erases what the players sent with up to `most` plays, and up to `most` salts. Returns the number of plays."""
     status = await connection.execute(_SQL["plays"], tenant_id, player_ids, most)
     await connection.execute(_SQL["salts"], tenant_id, player_ids, most)
     return int(status.rpartition(" ")[2])

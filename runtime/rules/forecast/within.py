@@ -22,7 +22,7 @@ _SURE: Final = 1e-9
 _STATES_WORK_MAX: Final = 50_000
 
 Point: TypeAlias = tuple[float, float]
-"""A factor, and the `_deviations` of the risk with it."""
+"""A factor for the odds, and the risk that they leave, as in `_deviations`."""
 
 
 def factor_within(game: GameTerms, budget: float, costs: Costs) -> float:

@@ -176,7 +176,8 @@ async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: S
     session = await own_world.session(collection, guest.player_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
         play = asyncio.ensure_future(own_world.play(collection, session, ""))
-        await until(lambda: waits(stack, "commit.commit"))
+        # Longer than a shared commit waits: between it and the tenant's own, the merge could lock the players first.
+        await until(lambda: waits(stack, "commit.commit", seconds=0.2))
         merge = asyncio.ensure_future(log_in(stack, guest))
         await until(lambda: waits(stack, "merging.lock_players"))
     assert (await play).code == "OK"

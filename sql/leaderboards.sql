@@ -113,6 +113,12 @@ WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status = 'active'
       AND CASE WHEN b.game_id <> '' THEN g.game_id = b.game_id ELSE g.campaign_id = b.campaign_id END)
 RETURNING b.board_id;
 
+-- name: draws_that_name
+-- Open draws whose tickets are the board's scores. $1 tenant, $2 board.
+SELECT draw_id, name FROM draws
+WHERE tenant_id = $1 AND status = 'open' AND tickets ->> 'ranking' = $2
+ORDER BY draw_id;
+
 -- name: archive
 -- $1 tenant, $2 board. No row: unknown.
 UPDATE leaderboards SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND board_id = $2

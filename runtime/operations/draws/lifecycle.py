@@ -88,9 +88,9 @@ async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.R
             await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=COUNT_SECONDS)
             return
         found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=COUNT_SECONDS)
-        counted = counted_of(found)
-        scores = counted.scores if counted is not None else []
-        columns = ([one.player_id for one in scores], [one.score for one in scores])
+        if (counted := counted_of(found)) is None:
+            raise illegal(row["id"], row["status"], f"leaderboard {tickets['ranking']} does not exist")
+        columns = ([one.player_id for one in counted.scores], [one.score for one in counted.scores])
         await connection.execute(_SQL["freeze_scores"], tenant_id, row["id"], *columns, timeout=COUNT_SECONDS)
     except asyncpg.NumericValueOutOfRangeError:
         raise illegal(row["id"], row["status"], "the tickets add up to more than 2^63") from None

@@ -81,6 +81,7 @@ ROWS: Final = (
         run=delete_leaderboard,
         admin=DESIGNERS,
         invalidates_cache=True,
+        refusals=("IN_USE",),
     ),
     Operation(
         "ListRankings",

@@ -134,11 +134,17 @@ async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequ
 
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Deletes a board without history; archives any other."""
+    """Deletes a board without history; archives any other.
+
+    FAILED_PRECONDITION IN_USE while it determines the tickets of an open draw.
+    """
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await lock(connection, request)
+        draws = await connection.fetch(_SQL["draws_that_name"], tenant_id, request.id)
+        if used_by := [{"type": "draw", "id": draw["draw_id"], "name": draw["name"]} for draw in draws]:
+            raise catalog.in_use("leaderboard", before["name"], used_by)
         archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
         if archived:
             await connection.execute(_SQL["archive"], tenant_id, request.id)

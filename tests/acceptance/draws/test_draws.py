@@ -252,6 +252,8 @@ async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -
     await record(stack, [Played("ann", game_id, 7), Played("bob", game_id, 2), Played("cleo", game_id, 0)])
     tickets = {"ranking": board["id"]}
     draw_id = await make_draw(world, await world.prize(), tickets=tickets, closes_at=int(time.time()) + 60)
+    deleted = await stack.admin("DELETE", f"/admin/leaderboards/{board['id']}")
+    assert [one["id"] for one in deleted.envelope["data"]["used_by"]] == [draw_id]
     await world.database.execute("UPDATE draws SET closes_at = now() WHERE draw_id = $1", draw_id)
     closed: dict[str, Any] = {}
 
@@ -262,6 +264,9 @@ async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -
 
     await until(is_closed)
     assert (closed["status"], closed["ticket_count"], closed["holder_count"]) == ("DRAW_STATUS_CLOSED", 9, 2)
+    other = await make_draw(world, await world.prize(), tickets=tickets)
+    await world.database.execute("DELETE FROM leaderboards WHERE board_id = $1", board["id"])
+    assert (await step(world, other, "close")).reason == "ILLEGAL_TRANSITION", "not a draw without tickets"
 
 
 async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: Stack) -> None:

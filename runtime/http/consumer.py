@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -180,7 +181,8 @@ class ActRoute(Route):
         self.plays = operation.session is SessionUse.PLAYS
         self.opens = operation.session is SessionUse.OPENS
         self.mints = "guest_player_id" in fields_of(operation.reply)
-        if settings.country_header and "country" in fields_of(operation.request):
+        self.located = bool(settings.country_header) and "country" in fields_of(operation.request)
+        if self.located:
             self.read = _located(self.read, settings)
         if settings.rate_limits and "client_address" in fields_of(operation.request):
             self.read = _addressed(self.read, self.proxies)
@@ -206,7 +208,9 @@ class ActRoute(Route):
         if not rated and not key:
             return ok(self._data(await edge.lookups.call(self.operation, message, request), scope))
         session = session_name(message.session_id) if plays else ""
-        keyed = KeyedRequest(f"{request.method} {request.path}", key, cached_hash(message)) if key else None
+        # A retry may come from another country.
+        content = replace(message, country="") if self.located else message
+        keyed = KeyedRequest(f"{request.method} {request.path}", key, cached_hash(content)) if key else None
         client = client_of(request, self.proxies) if rated else _UNCOUNTED
         admission = await edge.admission.admit(
             scope.tenant_id,

@@ -145,7 +145,7 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     player = await connection.fetchrow(SQL["lock_player"], about.tenant_id, about.player_id)
     if player is None:
         raise unknown("tenant", about.tenant_id)
-    once = keyed(request, player_id=about.player_id)
+    once = keyed(replace(request, country=""), player_id=about.player_id)  # A retry may come from another country.
     kept = None if once.key is None else await connection.fetchrow(SQL["replay"], *about.key, once.key)
     if player["merged_into"] is not None and kept is None:
         raise _Merged(player["merged_into"])

@@ -278,6 +278,9 @@ async def test_country_header_counts_only_from_a_trusted_proxy(stack: Stack, ref
     for country, found in {"Paris": "VALIDATION", "fr": "NOT_ELIGIBLE", "de": ""}.items():
         by_staff = await stack.admin("POST", "/admin/players/cat/entries", {**post, "country": country})
         assert by_staff.reason == found
+    for country in ("AT", "DE"):
+        keyed = {"X-Country": country, "Idempotency-Key": "k1"}
+        assert (await stack.consumer("POST", desk.path, body, player="ann", headers=keyed)).code == "OK", country
 
 
 async def test_max_entries_holds_against_rivals_that_complete_an_entry(stack: Stack) -> None:
@@ -301,7 +304,7 @@ async def test_idempotency_key_replays_the_first_reply(stack: Stack) -> None:
     first = await desk.submit(key="k1", **body)
     await desk.submit(consents={"terms": False})
     for ask in (stack.consumer, stack.core):
-        named = {"player_id": "ann", "idempotency_key": "k1"} if ask == stack.core else {}
+        named = {"player_id": "ann", "idempotency_key": "k1", "country": "AT"} if ask == stack.core else {}
         headers = {} if named else {"Idempotency-Key": "k1", "Authorization": f"Bearer {stack.token('ann')}"}
         again = await ask("POST", desk.path, {**body, **named}, headers=headers)
         assert again.data["entry_id"] == first.data["entry_id"]

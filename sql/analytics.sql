@@ -128,13 +128,17 @@ FROM own AS p
 LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 ORDER BY p.prize_id
 
+-- name: await_watermark
+-- Locks the campaign's watermark until the transaction ends; waits for a count or a merge that holds it.
+SELECT FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE
+
 -- name: reset_counts
--- Discards the campaign's counts, because its days now begin at other times.
+-- Discards the campaign's counts, because its days now begin at other times. The caller has locked the watermark.
 WITH unmet AS (
     DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2 RETURNING 1
 ),
 undone AS (
-    -- Locked after the players, as in sql/locks.py; the caller has locked the watermark first.
+    -- Locked after the players, as in sql/locks.py.
     DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM unmet) >= 0
 )
 UPDATE campaign_marks SET counted_until = '-infinity', players = 0, returned = 0 WHERE tenant_id = $1 AND campaign_id = $2

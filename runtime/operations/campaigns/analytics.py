@@ -113,6 +113,8 @@ async def begin(connection: asyncpg.Connection, tenant_id: str, campaign_id: str
 
 async def forget(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:
     """Resets the counts of a campaign. Called when its time zone changes, and with it its days."""
+    # A separate statement: the snapshot of the reset must be newer than the lock, or it misses the rows of a count.
+    await connection.execute(_SQL["await_watermark"], tenant_id, campaign_id)
     await connection.execute(_SQL["reset_counts"], tenant_id, campaign_id)
 
 

@@ -1,3 +1,4 @@
+import asyncio
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -5,6 +6,8 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 import sql
+from runtime.operations.campaigns import analytics
+from sql.connections import in_transaction
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import until
@@ -73,6 +76,14 @@ async def test_campaign_mark_under_a_lock_is_skipped(connection: asyncpg.Connect
         assert await ask(connection, "analytics.lock_watermark", "camp") == []
         assert await ask(connection, "analytics.lock_watermark", "shops") == [(True,)]
         assert await ask(connection, "analytics.lock_watermark", "quiet") == []
+        # A reset waits for a running count, and removes what it counted.
+        await play(connection, "1", "ann", MARCH)
+        await ask(rival, "analytics.count_plays", "camp", LATE)
+        reset = asyncio.create_task(in_transaction(connection, lambda c: analytics.forget(c, "t", "camp")))
+        await until(lambda: rival.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    await reset
+    assert await days(connection) == [(DAYS[0], 1, 1, 0, 1)]
+    assert await connection.fetch("SELECT FROM campaign_player_days") == []
 
 
 async def test_horizon_is_before_every_open_transaction(

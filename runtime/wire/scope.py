@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 from runtime import messages as m
 from runtime.errors import invalid
 
 PLAYER_ID_CHARACTERS_MAX: Final = 128
+
+PLAYER_ID: Final = re.compile(rf"[A-Za-z0-9_.:@|+-]{{1,{PLAYER_ID_CHARACTERS_MAX}}}")
+"""A player's id. External issuers' subjects may contain `|` and `@`."""
 
 
 class Scoped(Protocol):

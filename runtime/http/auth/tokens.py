@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import secrets
 import time
 from collections import OrderedDict
@@ -37,6 +36,7 @@ from runtime.http.auth.revocations import Revocations, login_key, player_key, si
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of
+from runtime.wire.scope import PLAYER_ID
 from runtime.wire.subjects import is_visible, subject_of
 
 CACHE_MAX: Final = 20_000
@@ -47,9 +47,6 @@ _TIMES_ARE_OURS: Final[Any] = {
     **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf"), False),
 }
 """Times are checked here, because the library would use this process's clock."""
-
-_PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
-"""A player's id. External issuers' subjects may contain `|` and `@`."""
 
 _SUBJECT: Final = fields_of(m.RevokeStaffRequest)["subject"]
 
@@ -258,7 +255,7 @@ class Tokens:
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
                 raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
-        if not isinstance(subject, str) or not (_is_staff_subject(subject) if staff else _PLAYER.fullmatch(subject)):
+        if not isinstance(subject, str) or not (_is_staff_subject(subject) if staff else PLAYER_ID.fullmatch(subject)):
             raise jwt.InvalidTokenError("a player must be an identifier, and a staff subject a printable text")
         if not isinstance(login_id, str):
             raise jwt.InvalidTokenError("sid must be a string")

@@ -190,8 +190,8 @@ async def award(engine: Engine, tenant_id: str, draw_id: str) -> int:
 async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.DrawReply:
     """Gives a rank's prize to the next alternate. A reward of the rank must have expired or been revoked.
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION if the draw is not drawn, or the rank has no winner to replace;
-    NO_ALTERNATE if none is left.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if the draw is not drawn, or the rank has no winner to replace; OUT_OF_STOCK
+    if no unit is left, as a delivered one does not return; NO_ALTERNATE if none is left.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -209,6 +209,10 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
         if prize_id is None:
             why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked or expire first"
             raise illegal(request.id, row["status"], why)
+        stock = await connection.fetch(_SQL["stock_left"], tenant_id, [prize_id]) if confirmed else []
+        if any(row["remaining"] < 1 for row in stock):
+            message = f"no unit of prize {prize_id} is left for an alternate; raise its stock first"
+            raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", message)
         reason = "PENDING" if confirmed else "DRAWN"
         called = await connection.fetchrow(_SQL["call_alternate"], tenant_id, request.id, prize_id, reason)
         if called is None:

@@ -109,11 +109,10 @@ def canonical(declared: str) -> str:
     """A declared number in its only form: its digits without separators and zeros, "0" if all are zeros.
 
     Otherwise an operator could choose the winners among notations, such as "4 8 15", "04 08 15" and "4815".
-    INVALID_ARGUMENT for letters: a word could be added or left out.
+    INVALID_ARGUMENT for letters, which could be added or left out, and for fractions.
     """
-    declared = unicodedata.normalize("NFKC", declared)
-    if any(one.isalpha() for one in declared):
-        raise invalid("value", "must be a number, without letters")
+    if any(one.isalnum() and not one.isdecimal() for one in declared):
+        raise invalid("value", "must be a number, without letters and fractions")
     digits = "".join(str(unicodedata.digit(one)) for one in declared if one.isdecimal())
     return digits.replace("0", "") or digits[:1]
 

@@ -123,6 +123,8 @@ def test_declared_number_has_one_form(notation: str) -> None:
     assert (canonical(notation), canonical("00 0"), canonical("-")) == ("4815", "0", "")
     with pytest.raises(Fault, match="letters"):
         canonical(f"Lotto {notation}")
+    with pytest.raises(Fault, match="fractions"):
+        canonical(f"{notation}½")
 
 
 @pytest.mark.fault("Draw killed at each step; drawn twice", size="each step", figure="the second refused")
@@ -209,6 +211,17 @@ async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -
     await world.stack.admin("POST", f"/admin/rewards/{replaced[1]['reward_id']}/revoke", {})
     assert (await step(world, draw_id, "replace", rank=2, reason="not reached")).reason == "NO_ALTERNATE"
     await world.check()
+
+
+async def test_alternate_is_not_called_for_a_delivered_unit(world: World) -> None:
+    prize_id = await world.prize(total=1)
+    draw_id = await drawn(world, prize_id)
+    winner = (await step(world, draw_id, "confirm")).data["winners"][0]
+    assert (await world.stack.admin("POST", f"/admin/rewards/{winner['reward_id']}/revoke", {})).code == "OK"
+    assert (await step(world, draw_id, "replace", rank=1, reason="ineligible")).reason == "OUT_OF_STOCK"
+    assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 2}})).code == "OK"
+    replaced = (await step(world, draw_id, "replace", rank=1, reason="ineligible")).data["winners"]
+    assert [one["reason"] for one in replaced] == ["REPLACED", ""]
 
 
 async def test_suspended_winner_gets_no_prize_and_no_suspended_alternate_is_called(world: World) -> None:
@@ -338,7 +351,7 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
         await rival.execute("SELECT FROM draws WHERE draw_id = $1 FOR UPDATE", draw_id)
         busy = await step(world, draw_id, "tickets", holders=[{"player_id": "lea", "tickets": 3}])
         assert (busy.http, busy.reason) == (409, "IMPORT_RUNNING"), "it waits with no connection"
-    wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "", "tickets": 1}]
+    wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "<", "tickets": 1}]
     fields = fields_of(await step(world, draw_id, "tickets", holders=wrong))
     assert fields == [f"holders[{field}" for field in ("0].tickets", "1].player_id", "1].tickets", "2].player_id")]
     file = operator.file(f"\ufeffplayer_id;tickets\nposted;4\n{guest.player_id};2\n{member};1\ngone;5\n", "list.csv")

@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -6,8 +7,12 @@ from typing import Any, Final, cast
 import asyncpg
 import pytest
 
-from runtime.outgoing.providers import Delivered
+from runtime.outgoing.providers import Delivered, Outcome
 from runtime.streams import outbox as outboxes
+from runtime.streams.consumer import Message
+from runtime.streams.delivery import SWEEP_BATCH, Deliveries
+from runtime.streams.receivers import ATTEMPTS_MAX
+from tests.support.game_state import KEYS
 from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, TENANT, surround
 from tests.support.outbox import SCHEDULE, SQL, Outbox
@@ -416,3 +421,40 @@ async def test_outcomes_that_cannot_be_recorded_block_no_other_tenant(outbox: Ou
     await database.execute("ALTER TABLE tasks DROP CONSTRAINT c")
     await recorder.flush()
     assert [row["status"] for row in await statuses()] == ["delivered"] * 2, "each is tried once more at the stop"
+
+
+async def test_tenant_whose_receivers_hang_leaves_places_for_another(outbox: Outbox) -> None:
+    await outbox.database.execute("""
+        INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel, channel_config)
+            SELECT 't', 'p' || n, 'c', 'Mug', 'goods', 'webhook', jsonb_build_object('url', 'https://' || n || '.test')
+            FROM generate_series(1, 600) AS n;
+        INSERT INTO rewards (tenant_id, reward_id, prize_id, campaign_id, player_id, name, type, value, quantity)
+            SELECT 't', 'r' || prize_id, prize_id, 'c', 'ann', 'Mug', 'goods', 5, 1 FROM prizes;
+        INSERT INTO tasks
+            (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at)
+            SELECT 't', reward_id, reward_id, prize_id, 'c', 'ann', 'webhook', 'pending', now() FROM rewards;
+        UPDATE rewards SET tenant_id = 'u' WHERE prize_id = 'p600';
+        UPDATE tasks SET tenant_id = 'u', next_attempt_at = now() + '1 hour' WHERE prize_id = 'p600';
+        UPDATE prizes SET tenant_id = 'u' WHERE prize_id = 'p600'""")
+    tried, go = Counter[str](), asyncio.Event()
+
+    class Hanging(Deliveries):
+        async def _deliver(self, task: outboxes.Leased) -> Outcome:
+            tried[task.tenant_id] += 1
+            await go.wait()
+            return Delivered()
+
+    settings = SimpleNamespace(code_keys=KEYS, callback_url="", callback_seconds=60)
+    engine = cast(Any, SimpleNamespace(database=outbox.database, settings=settings))
+    worker = Hanging(engine, cast(Any, None), outboxes.Outbox(engine))
+    async with asyncio.timeout(HANG_SECONDS):
+        for leased in (SWEEP_BATCH, 0):
+            assert await worker.sweep() == leased
+        await outbox.database.execute("UPDATE tasks SET next_attempt_at = now() WHERE tenant_id = 'u'")
+        await worker.handle([Message("s", "1", {b"t": b"u rp600"})])
+        await until(lambda: tried["u"])
+        assert tried["t"] == ATTEMPTS_MAX / 2
+        go.set()
+        await until(lambda: not worker._under_way)
+        assert await worker.sweep() == SWEEP_BATCH, "its places are free again"
+        await worker.finish()

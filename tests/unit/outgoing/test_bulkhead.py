@@ -1,21 +1,12 @@
 import asyncio
-from collections import Counter
 from contextlib import suppress
-from typing import Any, cast
-from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
-from runtime.outgoing.providers import Delivered, Outcome
 from runtime.streams import receivers
-from runtime.streams.consumer import Message
-from runtime.streams.delivery import SWEEP_BATCH, Deliveries
-from runtime.streams.outbox import Leased
 from runtime.streams.receivers import Receivers
-from tests.support.game_state import KEYS
-from tests.support.waiting import HANG_SECONDS, until
 
 
 async def entered(bulkhead: Bulkhead, count: int) -> list[asyncio.Task[Entry]]:
@@ -171,36 +162,3 @@ async def test_prizes_and_receivers_without_tasks_are_forgotten_beyond_a_bound(m
         known.of(f"tenant_{nth}", row("prize", f"https://{nth}.example"))
     assert sum(map(len, known._by_prize.values())) <= 11 and len(known._by_name) <= 11
     assert known.of("tenant_a", row("busy", "https://shop.example")) is busy
-
-
-async def test_tenant_whose_receivers_hang_leaves_places_for_another() -> None:
-    tried, go = Counter[str](), asyncio.Event()
-
-    class Outbox:
-        """Any number of tasks, each of another receiver."""
-
-        ended, tenants_with_due = Mock(), AsyncMock(return_value=["bad"])
-
-        async def lease(self, tenant_id: str, task_ids: list[str], rooms: Any) -> list[Leased]:
-            return [Leased(tenant_id, "me", row(name, f"https://{name}.example")) for name in task_ids]
-
-        async def lease_due(self, tenant_id: str, limit: int, rooms: Any) -> list[Leased]:
-            return await self.lease(tenant_id, [f"{tried.total()}-{nth}" for nth in range(limit)], rooms)
-
-    class Hanging(Deliveries):
-        async def _deliver(self, task: Leased) -> Outcome:
-            tried[task.tenant_id] += 1
-            await go.wait()
-            return Delivered()
-
-    worker = Hanging(Mock(**{"settings.code_keys": KEYS}), Mock(), cast(Any, Outbox()))
-    async with asyncio.timeout(HANG_SECONDS):
-        for leased in (SWEEP_BATCH, 0):
-            assert await worker.sweep() == leased
-            await asyncio.sleep(0)
-        await worker.handle([Message("s", "1", {b"t": b"good task"})])
-        await until(lambda: tried["good"])
-        assert tried["bad"] == receivers.ATTEMPTS_MAX / 2
-        go.set()
-        await until(lambda: not worker._under_way)
-        assert await worker.sweep() == SWEEP_BATCH, "its places are free again"

@@ -161,7 +161,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
 
 
 async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.RankingReply:
-    """Adds `delta` to a player's score, with a reason. Returns the player's new rank.
+    """Adds `delta` to a player's score, with a reason. Returns the player's new rank; 0 if it was disqualified since.
 
     NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED, DISQUALIFIED.
     """
@@ -192,12 +192,11 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
     if top is None or top.me is None:
         counted = await engine.rankings.count(tenant_id, request.id)
         top = counted.top(None, 1, player_id) if counted is not None else None
-    reply = m.RankingReply(ranking=top.me if top is not None else None)
-    if reply.ranking is not None:
-        # Stored without the name, which the player may change or have erased. A retry gets the current name.
-        stored = m.RankingReply(ranking=replace(reply.ranking, display_name=""))
-        await store_reply(engine, request, stored)
-    return reply
+    if top is None or top.me is None:
+        return m.RankingReply(ranking=m.Ranking(player_id=player_id))  # Disqualified since the commit.
+    # Stored without the name, which the player may change or have erased. A retry gets the current name.
+    await store_reply(engine, request, m.RankingReply(ranking=replace(top.me, display_name="")))
+    return m.RankingReply(ranking=top.me)
 
 
 async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) -> m.DisqualifyPlayerReply:

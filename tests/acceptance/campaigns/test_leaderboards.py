@@ -4,8 +4,10 @@ from itertools import product
 from typing import Any
 
 import aiohttp
+import pytest
 
 from runtime.app import running
+from runtime.operations.leaderboards import board_admin
 from runtime.settings import Settings
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
@@ -94,7 +96,7 @@ async def test_scores_saturate_at_64_bits(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("ann", most), ("bob", -most - 1)]
 
 
-async def test_disqualified_player_leaves_the_board(stack: Stack) -> None:
+async def test_disqualified_player_leaves_the_board(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     await record(stack, [Played("ann", game_id, 5), Played("bob", game_id, 3)])
@@ -111,6 +113,10 @@ async def test_disqualified_player_leaves_the_board(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("bob", 3)]
     answer = await stack.admin("POST", f"{path}/adjust", {"player_id": "ann", "delta": 1, "reason": "r"})
     assert answer.reason == "DISQUALIFIED"
+    unseen = {**board_admin._SQL, "is_disqualified": "SELECT concat($1::text, $2::text, $3::text) = ''"}
+    monkeypatch.setattr(board_admin, "_SQL", unseen)
+    answer = await stack.admin("POST", f"{path}/adjust", {"player_id": "ann", "delta": 1, "reason": "r"})
+    assert (answer.data["rank"], answer.data["player_id"]) == (0, "ann"), "disqualified just after the commit"
 
 
 async def test_standings_show_prizes_before_and_after_finalizing(stack: Stack) -> None:

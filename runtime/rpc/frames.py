@@ -48,7 +48,7 @@ class Call(msgspec.Struct, array_like=True):
     actor: str = ""
 
     def row(self) -> bytes:
-        """The encoded call. RESOURCE_EXHAUSTED if it is too large."""
+        """The encoded call. INVALID_ARGUMENT if it is too large."""
         row = _encode(self)
         if len(row) > ROW_BYTES_MAX:
             raise too_large()
@@ -96,9 +96,10 @@ def body(message: Any) -> msgspec.Raw:
 
 def too_large(bytes_max: int = MESSAGE_BYTES_MAX) -> Fault:
     return Fault(
-        Status.RESOURCE_EXHAUSTED,
+        Status.INVALID_ARGUMENT,
         "MESSAGE_TOO_LARGE",
         f"the message exceeds {bytes_max} bytes",
+        http_status=413,
         limit_bytes=bytes_max,
     )
 

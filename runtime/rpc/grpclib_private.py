@@ -45,7 +45,7 @@ def make_protocol(server: Server) -> H2Protocol:
 
 
 async def receive(stream: Stream[Any, Any]) -> bytes | None:
-    """A message's bytes, or None after the last. RESOURCE_EXHAUSTED for one that is too large by its prefix, before
+    """A message's bytes, or None after the last. INVALID_ARGUMENT for one that is too large by its prefix, before
     more than a window of it is received: `Stream.recv_message` has no limit and reads any declared length, up to 4 GiB.
     """
     raw = stream._stream
@@ -55,7 +55,8 @@ async def receive(stream: Stream[Any, Any]) -> bytes | None:
             return None
         compressed, length = _PREFIX.unpack(prefix)
         if compressed:
-            raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not supported")
+            message = "compressed messages are not supported"
+            raise Fault(Status.INVALID_ARGUMENT, "ENCODING_UNSUPPORTED", message, http_status=415)
         if length > MESSAGE_BYTES_MAX:
             raise too_large()
         return await raw.recv_data(length)

@@ -293,7 +293,7 @@ async def test_unauthenticated_connection_buffers_no_large_frame(address: tuple[
     async with asyncio.timeout(HANG_SECONDS):
         assert await reader.readexactly(len(HELLO)) == HELLO
     (refused,) = await read_frame(reader)
-    assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)
+    assert (refused.number, Status(refused.status)) == (GOODBYE, Status.INVALID_ARGUMENT)
     await hung_up(reader)
     writer.close()
 

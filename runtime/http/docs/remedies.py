@@ -16,6 +16,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "MALFORMED_REQUEST": "Send valid HTTP/1.1. Check whether a proxy alters the request.",
     "BODY_INCOMPLETE": "Send the whole body and retry.",
     "BODY_TOO_LARGE": "Send a smaller body, or split it over several requests.",
+    "MESSAGE_TOO_LARGE": "Send a smaller message. If a list is too large, ask for it with a smaller `limit`.",
     "ENCODING_UNSUPPORTED": "Send the body uncompressed.",
     "CONTENT_TYPE_UNSUPPORTED": "Send JSON, or text or CSV if the route accepts it.",
     "EXPECTATION_FAILED": "Remove the `Expect` header.",

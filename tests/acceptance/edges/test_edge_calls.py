@@ -159,7 +159,7 @@ class TestCalls:
             create(caller, "x" * MESSAGE_BYTES_MAX), create(caller, "a"), return_exceptions=True
         )
         assert isinstance(answers[0], Fault)
-        assert (answers[0].status, answers[0].reason) == (Status.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
+        assert (answers[0].status, answers[0].reason) == (Status.INVALID_ARGUMENT, "MESSAGE_TOO_LARGE")
         assert answers[1] == "a"
 
     async def test_text_that_no_message_can_hold_is_refused(self, caller: RpcCaller) -> None:
@@ -308,7 +308,7 @@ class TestConnection:
         async with asyncio.timeout(HANG_SECONDS):
             (frame,) = unframed(await reader.read())
         (refused,) = answers_of(frame)
-        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)
+        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.INVALID_ARGUMENT)
         writer.close()
 
     async def test_frames_may_come_in_pieces(self, desk: Desk, address: str) -> None:

@@ -31,7 +31,7 @@ from tests.support.waiting import HANG_SECONDS, until
 
 
 @pytest.mark.fault(
-    "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB", figure="RESOURCE_EXHAUSTED, under 20 MiB"
+    "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB", figure="INVALID_ARGUMENT, under 20 MiB"
 )
 async def test_message_over_the_limit_is_refused_before_it_arrives(stack: Stack) -> None:
     """Five bytes that announce 64 MiB are enough for the refusal, and the rest is not held."""
@@ -41,7 +41,7 @@ async def test_message_over_the_limit_is_refused_before_it_arrives(stack: Stack)
         async with _channel(stack) as channel:
             with pytest.raises(GRPCError) as caught:
                 await _send(channel, "CreateGame", announced, *[bytes(2**16)] * rest)
-        assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
+        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
     assert peak(own) - before < 20 * 2**20
 
 

@@ -36,7 +36,6 @@ from runtime.wire.shape import AS_IT_IS
 
 SURFACES: tuple[Surface, ...] = get_args(Surface)
 DOCUMENTS = {surface: document(surface) for surface in SURFACES}
-RPC_ONLY = {"MESSAGE_TOO_LARGE"}
 
 
 def rows(surface: Surface) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -213,16 +212,15 @@ def raised() -> Iterator[tuple[str, Status | None]]:
 def test_raised_reasons_are_described_with_their_status() -> None:
     found = set(raised())
     assert len(found) > 40
-    for reason, status in found - {(reason, status) for reason, status in found if reason in RPC_ONLY}:
+    for reason, status in found:
         assert reason in REFUSALS, reason
-        if status is Status.UNIMPLEMENTED and reason == "ENCODING_UNSUPPORTED":
-            continue  # RPC's
         assert status in (None, REFUSALS[reason].status), reason
 
 
 def test_described_reasons_are_all_used_by_an_operation() -> None:
     reasons = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
     transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
+    transport |= {"MESSAGE_TOO_LARGE"}
     edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
     edges |= {"ROLE_REQUIRED", "FORBIDDEN", "SIGNATURE_INVALID", "UNKNOWN_CHALLENGE", "CORE_UNAVAILABLE"}
     edges |= {"SENDER_UNAVAILABLE", "NOT_READY", "UNKNOWN_LOG", "UNKNOWN_STAMP", "UNKNOWN_TILE"}

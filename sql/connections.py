@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import msgspec
@@ -17,10 +17,31 @@ LOST = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # The backend ended while its connection was idle.
     asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     OSError,
     TimeoutError,
 )
 """Errors after which the connection cannot be used."""
+
+
+IDLE_SECONDS: Final = 20.0
+"""How long a transaction may wait for its process's next statement: longer than ranking a million scores takes."""
+
+
+def session_settings(statement_seconds: float) -> dict[str, str]:
+    """The settings of a process's sessions. See sql/pooler.py."""
+    return {
+        "application_name": "tombola",
+        "jit": "off",
+        "plan_cache_mode": "force_generic_plan",
+        # An abandoned backend would keep waiting, with its locks, and retries would queue behind it.
+        "client_connection_check_interval": f"{max(1, round(statement_seconds * 250))}ms",
+        # A paused process would keep its row locks.
+        "idle_in_transaction_session_timeout": f"{round(IDLE_SECONDS * 1000)}ms",
+        # The connections of a lost machine would stay for hours.
+        "tcp_keepalives_idle": "10",
+        "tcp_user_timeout": "30s",
+    }
 
 
 async def in_transaction(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:

@@ -20,14 +20,17 @@ Connect: TypeAlias = Callable[[], Awaitable[asyncpg.Connection]]
 ROUNDS: Final = 5
 """Tries to get another server connection. In session mode there is none, and nothing to find out."""
 
-SETTINGS: Final = ("jit", "plan_cache_mode", "client_connection_check_interval")
-"""Settings of a session that a pooler drops."""
+SETTINGS: Final = (
+    *("jit", "plan_cache_mode", "client_connection_check_interval", "idle_in_transaction_session_timeout"),
+    *("tcp_keepalives_idle", "tcp_user_timeout"),
+)
+"""Settings of a session that a pooler drops. Those of TCP concern its own connections."""
 
 _PID: Final = "SELECT pg_backend_pid()"
 _VALUES: Final = """
 SELECT name, setting FROM pg_settings
 WHERE name = 'jit' AND setting <> 'off' OR name = 'plan_cache_mode' AND setting <> 'force_generic_plan'
-   OR name = 'client_connection_check_interval' AND setting = '0'
+   OR name IN ('client_connection_check_interval', 'idle_in_transaction_session_timeout') AND setting = '0'
 ORDER BY name
 """
 
@@ -59,7 +62,8 @@ async def refuse_unsuitable(connection: asyncpg.Connection, connect: Connect) ->
         raise PoolerUnsuitable(
             f"the connection pooler drops settings of the session ({values}). Give them to the role of DATABASE_URL:"
             " ALTER ROLE ... SET jit = off; ALTER ROLE ... SET plan_cache_mode = force_generic_plan;"
-            " ALTER ROLE ... SET client_connection_check_interval = '300ms'; then RECONNECT in the pooler's console"
+            " ALTER ROLE ... SET client_connection_check_interval = '300ms';"
+            " ALTER ROLE ... SET idle_in_transaction_session_timeout = '20s'; then RECONNECT in the pooler's console"
         )
 
 

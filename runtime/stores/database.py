@@ -24,7 +24,7 @@ from runtime.stores.clock import Clock
 from runtime.stores.history import History
 from runtime.stores.tenant_quota import TenantQuotas
 from sql import pooler
-from sql.connections import LOST, in_transaction, prepare, throw_away
+from sql.connections import LOST, in_transaction, prepare, session_settings, throw_away
 from sql.guards import guard_of
 from sql.hosts import Hosts
 
@@ -135,13 +135,7 @@ class Database:
         self._hosts = Hosts(url)
         self.acquire_seconds = acquire_seconds
         self.statement_seconds = statement_seconds
-        self._session_settings = {
-            "application_name": "tombola",
-            "jit": "off",
-            "plan_cache_mode": "force_generic_plan",
-            # An abandoned backend would keep waiting, with its locks, and retries would queue behind it.
-            "client_connection_check_interval": f"{max(1, round(statement_seconds * 250))}ms",
-        }
+        self._session_settings = session_settings(statement_seconds)
         self._quotas = TenantQuotas(size, quiet_seconds=2 * statement_seconds)
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []

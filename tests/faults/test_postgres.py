@@ -12,7 +12,8 @@ import pytest_asyncio
 
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.errors import Fault
-from runtime.stores.database import Database
+from runtime.stores.database import Database, StoreUnavailable
+from sql import connections
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
 from tests.support.stack import AS_SHIPPED, Stack, new_stack, settings_of
@@ -89,6 +90,24 @@ async def test_transaction_sends_no_more_to_a_frozen_backend(server: Postgres, m
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         await database.close()
+
+
+@pytest.mark.fault("Process paused", size="a transaction that stops", figure="its lock is free, then 503")
+async def test_transaction_that_idles_is_ended_and_its_locks_are_free(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
+    database, locked = Database(server.url("tombola"), size=2, acquire_seconds=60, statement_seconds=60), list[int]()
+
+    async def work(connection: asyncpg.Connection) -> None:
+        await connection.execute("SELECT pg_advisory_xact_lock(7)")
+        locked.append(await database.execute("SELECT pg_advisory_xact_lock(7)"))
+        await connection.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable):
+        await database.transaction(work)
+    assert locked == [1]
+    await database.close()
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from runtime.stores import replica
 from runtime.stores.databases import database_of
 from runtime.stores.history import History
 from runtime.stores.replica import FALLBACKS
+from sql.pooler import SETTINGS
 from tests.support.load import load
 from tests.support.operator import tombola
 from tests.support.pgbouncer import pooled
@@ -132,7 +133,7 @@ async def reports(stack: Stack, campaign_id: str, game_id: str, asking: str) -> 
     ]
 
 
-IGNORED = "jit,plan_cache_mode,client_connection_check_interval"
+IGNORED = ",".join(SETTINGS)
 SESSIONS = 3
 """Server connections, fewer than the clients'."""
 
@@ -168,8 +169,9 @@ async def test_plays_share_the_server_connections_of_a_pooler(
     postgres: Postgres, make_database: Callable[[], str], valkey_url: str, valkey_flush: None
 ) -> None:
     name = make_database().rpartition("/")[2]
-    for setting in ("plan_cache_mode = force_generic_plan", "client_connection_check_interval = '300ms'", "jit = off"):
-        postgres.psql(f"alter database {name} set {setting}")
+    values = ("off", "force_generic_plan", "'300ms'", "'20s'")
+    for setting, value in zip(SETTINGS, values, strict=False):
+        postgres.psql(f"alter database {name} set {setting} = {value}")
     options = {"pool_mode": "transaction", "ignore_startup_parameters": IGNORED, "default_pool_size": str(SESSIONS)}
     with pooled(postgres, **options) as pooler:
         url = pooler.url(name)

@@ -325,7 +325,7 @@ FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND player_id 
 -- Ranks with prizes still to award, each with the recipient: a guest merged since is replaced by the player.
 -- $1 tenant, $2 board, $3 how many.
 SELECT s.rank, coalesce(p.merged_into, s.player_id) AS player_id, s.prize_id,
-       p.merged_into IS NULL AND p.auth_method = 'guest' AS guest
+       p.merged_into IS NULL AND p.auth_method = 'guest' AS guest, is_suspended($1, s.player_id) AS is_suspended
 FROM leaderboard_standings AS s
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = s.player_id
 WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.reason = 'PENDING'

@@ -25,6 +25,7 @@ from runtime.stores.database import Guarded
 
 _SQL: Final = sql.load("leaderboards")
 _BALANCE: Final = sql.load("wallet")["balance"]
+_FREE_CODES: Final = sql.load("codes")["available"]
 
 BATCH: Final = 50
 """Prizes per commit, in the normal case."""
@@ -60,6 +61,10 @@ class RankPrizes:
         """Settles every PENDING standing. Returns the number of prizes awarded."""
         awarded = 0
         while rows := await self._engine.database.fetch(_SQL["owed"], self._tenant_id, self._board_id, BATCH):
+            if suspended := [row["rank"] for row in rows if row["is_suspended"]]:
+                for rank in suspended:
+                    await self._withhold(rank, "SUSPENDED")
+                continue
             if missing := {row["prize_id"] for row in rows} - self._terms.keys():
                 self._terms |= await load_prizes(self._engine.database, self._tenant_id, missing)
             try:
@@ -84,16 +89,23 @@ class RankPrizes:
             except Guarded as refusal:
                 if refusal.guard in ("standing", "guest"):
                     return None  # Awarded concurrently, or the guest has logged in.
-                # Retry if a concurrent commit locks the code or has changed the balance.
-                if refusal.guard not in WITHHELD or (refusal.guard == "codes" and attempt < ATTEMPTS - 1):
+                # Retry if a concurrent commit locks the free codes or has changed the balance.
+                prize_id = row["prize_id"]
+                if refusal.guard not in WITHHELD or (refusal.guard == "codes" and await self._has_codes(prize_id)):
                     await asyncio.sleep(0.01 * 2**attempt)
                     continue
                 reason = WITHHELD[refusal.guard]
-            await self._engine.database.fetchval(_SQL["withhold"], self._tenant_id, self._board_id, row["rank"], reason)
+            await self._withhold(row["rank"], reason)
             return 0
-        raise Fault(
-            Status.UNAVAILABLE, "OVERLOADED", "a winner's balance keeps changing; try again", retry_after_seconds=1
-        )
+        message = "a winner's balance or the prize's codes keep changing; try again"
+        raise Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=1)
+
+    async def _has_codes(self, prize_id: str) -> bool:
+        """Whether the prize has free codes. Those that a concurrent commit locks are among them."""
+        return bool(await self._engine.database.fetchval(_FREE_CODES, self._tenant_id, prize_id))
+
+    async def _withhold(self, rank: int, reason: str) -> None:
+        await self._engine.database.fetchval(_SQL["withhold"], self._tenant_id, self._board_id, rank, reason)
 
     async def _commit(self, rows: list[asyncpg.Record]) -> int:
         """Awards the prizes of these standings, all or none. Raises Guarded, _PrizeMissing."""

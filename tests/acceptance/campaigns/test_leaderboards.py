@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from runtime.app import running
-from runtime.operations.leaderboards import board_admin
+from runtime.operations.leaderboards import board_admin, rank_prizes
 from runtime.settings import Settings
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
@@ -280,15 +280,20 @@ async def test_finalize_skips_only_the_winner_whose_wallet_is_full(stack: Stack)
     assert [tuple(row) for row in balances] == [("p0", 5), ("p1", 2**63 - 5), ("p2", 5), ("p3", 5)]
 
 
-async def test_finalize_gives_a_code_with_a_rank(stack: Stack) -> None:
+async def test_finalize_gives_a_code_with_a_rank(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_prizes, "ATTEMPTS", 2)
     campaign_id, game_id, _ = await open_games(stack)
     voucher = await make_prize(stack, type="voucher", fulfillment={"channel": "voucher_code"})
     assert (await stack.admin("POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1"]})).data["added"] == 1
-    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
-    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
-    first, second = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data["standings"]
-    assert (first["reason"], second["reason"]) == ("", "OUT_OF_STOCK")
-    assert await stack.database.fetchval("SELECT reward_id FROM codes") == first["reward_id"]
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": voucher}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(3)])
+    async with held(stack, "SELECT FROM codes FOR UPDATE"):
+        assert (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).reason == "OVERLOADED"
+    suspended = "INSERT INTO players (tenant_id, player_id, status) VALUES ($1, 'p0', 'suspended')"
+    await stack.database.execute(suspended, stack.tenant_id)
+    ranks = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data["standings"]
+    assert [one["reason"] for one in ranks] == ["SUSPENDED", "", "OUT_OF_STOCK"]
+    assert await stack.database.fetchval("SELECT reward_id FROM codes") == ranks[1]["reward_id"]
 
 
 async def test_finalize_at_the_day_cap_of_a_prize_withholds_it(stack: Stack) -> None:

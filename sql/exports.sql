@@ -143,7 +143,8 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: ledger
--- Wallet movements by player, each player's in order. $6 to $8: the player, seq and id to continue after; $9 how many
+-- Wallet movements by player, each player's in order. A merge of players between two batches moves entries, which are then
+-- in both or in neither; an order by id would need another index on every movement. $6 to $8: the player, seq and id to continue after; $9 how many
 -- rows to scan. All merchants may read the tenant's wallets. leaf_index and entry: of adjustments, as for play_receipts.
 WITH seen AS (
     SELECT * FROM ledger_entries

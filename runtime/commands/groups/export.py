@@ -19,6 +19,7 @@ from runtime.commands.builder import app_of
 from runtime.commands.confirm import replacing
 from runtime.commands.connection import (
     DEFAULTS,
+    EXIT_REFUSED,
     EXIT_UNREACHABLE,
     Connection,
     connected,
@@ -33,6 +34,12 @@ app = app_of("export")
 Name = Literal[
     "plays", "play_receipts", "rewards", "winners", "ledger", "tasks", "audit", "redemptions", "participants", "views"
 ]
+OF_FORMS: Final = ("participants", "winners")
+"""The exports whose CSV columns depend on a campaign's forms."""
+
+LATER: Final = 2**33
+"""A time after every row, in 2242: an export from then on is a header."""
+
 CUTS_MAX: Final = 5
 """The maximum number of consecutive resumes without progress."""
 
@@ -78,7 +85,7 @@ async def export(
     with file as target, progress(connection.json, DownloadColumn()) as bar:
         task = bar.add_task(f"exporting {name}", total=None)
         async with connected(connection) as edge:
-            cuts = 0
+            cuts, resumed = 0, False
             while True:
                 before = written.rows
                 try:
@@ -90,6 +97,11 @@ async def export(
                     cuts = 0 if written.rows > before else cuts + 1
                     if not written.resumes or cuts > CUTS_MAX:
                         fail(connection, EXIT_UNREACHABLE, f"connection lost after {written.bytes:,} bytes: {error}")
+                    resumed = True
+            if resumed and form == "csv" and name in OF_FORMS:
+                later = query | {"from": LATER, "to": 0}
+                if written.head != b"".join([piece async for piece in edge.read(f"/exports/{name}", **later)]):
+                    fail(connection, EXIT_REFUSED, "the columns changed with a form during the export; export again")
     if str(out) == "-":
         return
     found = {"rows": written.rows} if written.resumes else {}
@@ -124,6 +136,7 @@ class _Csv(_File):
 
     def __init__(self) -> None:
         super().__init__()
+        self.head = b""
         self._rest = b""
         self._repeats_header = False
 
@@ -148,6 +161,7 @@ class _Csv(_File):
     def _count(self, whole: bytes) -> None:
         rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
         header = not self.bytes
+        self.head = self.head or whole[: whole.index(b"\r\n") + 2]
         self.rows += len(rows) - header
         if self.rows:
             self.cursor = rows[-1][0]

@@ -126,11 +126,14 @@ def add_exports(document: Document) -> None:
         "operationId": "ExportRows",
         "tags": [document.tag("Exports")],
         "summary": "Export rows",
-        "description": "Streams all rows of one kind, oldest first, as CSV, JSON lines or Parquet, by `format`. "
-        "In Parquet integers, times and dates have their types; objects and lists are texts of JSON. "
-        "`consent` selects the participants and winners whose consent of that id is in force. To resume an interrupted "
-        "export, send as `cursor` the first cell of the last complete line (for the ledger, its `position`). A cell "
-        "that a spreadsheet would read as a formula is prefixed with an apostrophe. Codes read `****`. Contacts are "
+        "description": "Streams all rows of one kind, oldest first, as CSV, JSON lines or Parquet, by `format`. In "
+        "Parquet integers, times and dates have their types; objects and lists are texts of JSON. `consent` selects "
+        "the participants and winners whose consent of that id is in force. To resume an interrupted export, send as "
+        "`cursor` the first cell of the last complete line (for the ledger, its `position`). A change of a form "
+        "changes the columns of CSV and ends a running export: start again without `cursor`. The ledger entries of a "
+        "guest move to the player that it becomes. If that happens during an export, they may be in it twice, with "
+        "the same `id`, or not at all: export the period again and merge by `id`. What a spreadsheet would read as a "
+        "formula, also after a semicolon in a cell, is prefixed with an apostrophe. Codes read `****`. Contacts are "
         "masked, and texts that players entered are left out, unless the token's role may fulfil rewards. In the "
         "tenant's own campaigns, merchant staff see contacts masked and no names. `from` (inclusive) and `to` "
         "(exclusive) filter by the time of the event, or the hour of views. A tenant may run two exports at a time. "

@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, invalid, violations
+from runtime.errors import Fault, Status, invalid, violations
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.feeds import parquet
@@ -74,11 +74,14 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
 
     async def pages(request: web.Request, message: m.ReadExportRequest) -> AsyncIterator[m.ReadExportReply]:
         part = await _part(edge, message)
+        columns = part.columns
         yield part
         while part.after:
             message.after, message.begins = part.after, False
             await edge.auth.identify(request)  # Stops if the token was revoked meanwhile.
             part = await persistently(lambda: _part(edge, message))
+            if part.columns != columns:  # Its cells would be under the names of others.
+                raise Fault(Status.ABORTED, "STALE_REVISION", "a form has changed during the export")
             yield part
 
     async def lines(found: AsyncIterator[m.ReadExportReply], after: str) -> AsyncIterator[str]:

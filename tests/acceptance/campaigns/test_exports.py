@@ -156,6 +156,20 @@ async def test_export_is_cut_where_a_part_fails(module_stack: Stack, many: str, 
         await text_of(replace(module_stack, tenant_id=many), "plays")
 
 
+async def test_export_ends_where_its_columns_change(
+    module_stack: Stack, known: Ids, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = iter(("id", "id,x", "id,x", "id,x"))
+
+    async def part(edge: Any, message: Any) -> m.ReadExportReply:
+        head, after = next(heads), "" if message.after or message.since else "entry_1"
+        return m.ReadExportReply(head=f"{head}\r\n", lines="entry_1\r\n", after=after, columns=head.split(","))
+
+    monkeypatch.setattr(feed, "_part", part)
+    ran = await Operator(module_stack, tmp_path)("export", "participants", "--out", "x")
+    assert (ran.code, list(tmp_path.iterdir())) == (1, []) and "columns changed" in ran.err, "resumed once"
+
+
 async def test_export_asks_again_for_a_part_that_is_unavailable(
     module_stack: Stack, many: str, refuse_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ ORDER BY x.entry_id LIMIT $4
 SELECT x.game_id || ' ' || x.milestone_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
 FROM milestone_grants AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2
-  AND ($3::text IS NULL OR (x.game_id, x.milestone_id) > (split_part($3, ' ', 1), split_part($3, ' ', 2)))
+  AND ($3::text IS NULL OR (x.game_id, x.milestone_id) > (split_part($3, ' ', 1), substr($3, strpos($3, ' ') + 1)))
 ORDER BY x.game_id, x.milestone_id LIMIT $4
 
 -- name: quest

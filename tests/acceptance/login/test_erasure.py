@@ -164,6 +164,8 @@ async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Ph
     both = "INSERT INTO login_quarters SELECT tenant_id, player_id, timestamptz '2026-01-01 00:00Z' FROM players"
     await stack.database.execute(both)  # Of guest and player under one key.
     for statement in (
+        "milestone_grants (tenant_id, player_id, game_id, milestone_id)"
+        " SELECT $1, $2, 'g', 'rung ' || n FROM generate_series(1, 4) AS n",
         "draw_tickets (tenant_id, draw_id, first_ticket, tickets, player_id, holder) VALUES ($1, 'd', 0, 1, $2, '')",
         "integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status, event) VALUES"
         """ ($1, 'messages_c', 'd', 'e', 't', 'dead', format('{"data": {"player_id": "%s"}}', $2::text)::json)""",

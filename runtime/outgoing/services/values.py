@@ -14,6 +14,9 @@ import msgspec
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
 
+_FORMULA_WITHIN: Final = re.compile(r"([;\t\r\n]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""A formula in a part of a cell. A spreadsheet whose separator is not the comma splits cells, quoted or not."""
+
 _PATH: Final = re.compile(
     r"(id|type|occurred_at|tenant_id|merchant_id|campaign_id|trace_id|(data|contact|entry)(\.[A-Za-z0-9_]+)+)"
 )
@@ -76,8 +79,11 @@ def nested(fields: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, Any]
 
 
 def escape_formula(cell: Any) -> Any:
-    """The cell, escaped so that no spreadsheet treats it as a formula (OWASP, "CSV injection")."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    """The cell, escaped so that no spreadsheet treats it or a part as a formula (OWASP, "CSV injection")."""
+    if not isinstance(cell, str):
+        return cell
+    escaped = _FORMULA_WITHIN.sub(r"\1'", cell)
+    return f"'{escaped}" if escaped.startswith(_FORMULA) else escaped
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> str:

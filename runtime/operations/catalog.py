@@ -131,6 +131,6 @@ def stale(kind: str, current: int) -> Fault:
 
 
 def has_history(kind: str, name: str, what: str) -> Fault:
-    """FAILED_PRECONDITION: `what` determines the wallets that plays already used; a change would switch to others."""
+    """FAILED_PRECONDITION: a change of `what` would switch to other wallets than plays used, or change past costs."""
     message = f"{what} of {kind} {name!r} cannot change: it was played"
     return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message)

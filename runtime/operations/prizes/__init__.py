@@ -57,7 +57,7 @@ ROWS: Final = (
         resource="prize",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("STOCK_BELOW_AWARDED", "IN_USE", "FROZEN", "APPROVAL_NEEDED"),
+        refusals=("STOCK_BELOW_AWARDED", "IN_USE", "HAS_HISTORY", "FROZEN", "APPROVAL_NEEDED"),
         example={"stock": {"total": 150}},
         command=Command(
             "prizes update PRIZE FILE",

@@ -149,9 +149,9 @@ async def list_prize_summary(engine: Engine, request: m.ListPrizesRequest) -> m.
 async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.PrizeReply:
     """Sets the provided fields.
 
-    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), IN_USE to archive a prize that is in use, or FROZEN. 202
-    APPROVAL_NEEDED for more points than DUAL_ADJUSTMENT_ABOVE, by one unit or by one play of a game with this prize,
-    and, with DUAL_ODDS, to change the worth of a prize that can be won.
+    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), IN_USE to archive a prize that is in use, HAS_HISTORY, FROZEN.
+    202 APPROVAL_NEEDED for more points than DUAL_ADJUSTMENT_ABOVE, by one unit or by one play of a game with this
+    prize, and, with DUAL_ODDS, to change the worth of a prize that can be won.
     """
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
@@ -183,6 +183,7 @@ async def alter(
     if prize.campaign_id != before["campaign_id"]:
         await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
+    await _refuse_recounted(connection, tenant_id, before, prize)
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id, before["name"])
     shown_once: dict[str, str] = {}
@@ -423,6 +424,14 @@ def _columns(prize: m.Prize, config: dict[str, Any], schedule: dict[str, Any] | 
         claim_fields.stored(prize.claim_fields),
         schedule,
     )
+
+
+async def _refuse_recounted(connection: asyncpg.Connection, tenant_id: str, before: Any, prize: m.Prize) -> None:
+    """HAS_HISTORY if the costs of earlier wins would change. A currency that is missing can still be set."""
+    retyped = prize.type != before["type"] and not {POINTS, TURNS}.isdisjoint((prize.type, before["type"]))
+    changed = "type" if retyped else "currency" if before["currency"] not in ("", prize.currency) else ""
+    if changed and await connection.fetchval(_SQL["has_history"], tenant_id, before["id"]):
+        raise catalog.has_history("prize", before["name"], changed)
 
 
 async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_id: str, name: str) -> None:

@@ -219,6 +219,8 @@ async def test_prize_content_is_shown_to_players(world: World) -> None:
     (reward,) = (await world.stack.consumer("GET", "/rewards/me", player="reader")).data["items"]
     assert reward["prize"] == content | {"claim_fields": []}
     await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"description": "Tin.", "image_url": ""})
+    for change in ({"currency": "USD"}, {"currency": ""}, {"type": "points"}):  # They would change past costs.
+        assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).reason == "HAS_HISTORY", change
     (reward,) = (await world.stack.consumer("GET", "/rewards/me", player="reader")).data["items"]
     assert reward["prize"] == content | {"description": "Tin.", "image_url": "", "claim_fields": []}
 

@@ -57,6 +57,11 @@ SELECT tenant_id FROM tenants WHERE $1 = '' OR tenant_id = $1 ORDER BY tenant_id
 -- The number of open findings by check, across all tenants.
 SELECT check_name, count(*) AS open FROM violations WHERE closed_at IS NULL GROUP BY check_name
 
+-- name: exceeding
+-- The tenant's checks with $2 open findings, the most that are recorded, or with open findings other than $3.
+SELECT check_name FROM violations WHERE tenant_id = $1 AND closed_at IS NULL
+GROUP BY check_name HAVING count(*) >= $2 OR bool_or(violation_id <> ALL($3::text[]))
+
 -- name: lease
 -- Leases pass $2 of a tenant for $3 seconds and returns its position (after_key, seen_until) and the watermark
 -- settled_at. No row: another process has it, or the pass is resting.

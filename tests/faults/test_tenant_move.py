@@ -109,7 +109,7 @@ async def is_whole(players: Players, server: Postgres, place: str, other: str) -
     part = database.of(stack.tenant_id)
     taken = await part.fetchval("SELECT awarded FROM stock WHERE prize_id = $1", players.prize_id)
     assert taken == players.plays
-    assert await at(part, audit(database, stack.tenant_id)) == 0
+    assert await at(part, audit(database, stack.tenant_id)) == (0, set())
     assert await rows_of(server.url(other), stack.tenant_id) == {}
     assert await left_over(server, "home", "eu") == []
 

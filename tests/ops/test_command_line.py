@@ -103,7 +103,7 @@ async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, st
     (shown,) = output["open"]
     facts = [shown[name] for name in ("check", "subject_id", "expected", "found")]
     assert facts == ["prize_awarded", prize_id, "1", "2"]
-    assert output["looked_at"]["play"] == 1
+    assert output["looked_at"]["play"] == 1 and output["more"] == []
     # Another tenant's audit does not show it.
     assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0
     code, out, err = await audited(stack, "--tenant", "tenant_mistyped")
@@ -114,6 +114,10 @@ async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, st
     path = f"/admin/violations/{shown['id']}/close"
     assert (await stack.admin("POST", path, {"reason": "put right by hand"})).data["gone_at"] > 0
     assert (await audited(stack))[0] == 0
+    columns = "tenant_id, violation_id || n, check_name, subject_id, n, '', expected, found, deviation, now(), now()"
+    many = f"INSERT INTO violations SELECT {columns} FROM violations, generate_series(1, 1000) AS n"
+    await stack.database.execute(many)
+    assert "more than listed of: prize_awarded" in (await audited(stack))[1]
 
 
 async def test_audit_of_a_missing_database_exits_with_4(stack: Stack) -> None:

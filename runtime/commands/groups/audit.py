@@ -49,21 +49,21 @@ def audit(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json",
             bar.update(shown, description=f"{done[kind]:,} of kind {kind}, of {tenant_id}")
 
         try:
-            open_ones = asyncio.run(audited(settings, tenant, report))
+            open_ones, more = asyncio.run(audited(settings, tenant, report))
         except (Fault, OSError, asyncpg.PostgresError) as error:
             misnamed = isinstance(error, Fault) and error.status is Status.NOT_FOUND
             print(f"tombola audit: {getattr(error, 'message', error)}", file=sys.stderr)
             sys.exit(EXIT_USE if misnamed else EXIT_UNREACHABLE)
     counts = {kind: done[kind] for kind in KINDS}
     if as_json:
-        print_json({"checks": len(CHECKS), "looked_at": counts, "open": open_ones})
+        print_json({"checks": len(CHECKS), "looked_at": counts, "open": open_ones, "more": more})
     else:
-        _print(counts, open_ones)
+        _print(counts, open_ones, more)
     if open_ones:
         sys.exit(EXIT_REFUSED)
 
 
-def _print(counts: dict[str, int], open_ones: list[dict[str, Any]]) -> None:
+def _print(counts: dict[str, int], open_ones: list[dict[str, Any]], more: list[str]) -> None:
     console = text_console()
     checked = ", ".join(f"{count:,} of kind {kind}" for kind, count in counts.items() if count)
     console.print(f"{len(CHECKS)} checks over {checked or 'no rows'}")
@@ -75,3 +75,5 @@ def _print(counts: dict[str, int], open_ones: list[dict[str, Any]]) -> None:
         of = f"{row['subject_id']} {row['row_id']}".strip()
         shown.add_row(row["id"], row["tenant_id"], row["check"], of, row["expected"], row["found"])
     console.print(shown)
+    if more:
+        console.print(f"there are more than listed of: {', '.join(more)}")

@@ -193,13 +193,19 @@ Report = Callable[[str, str, int], None]
 """Called after each step with the tenant, the kind and the number of keys."""
 
 
-async def audit(database: Database, tenant_id: str = "", report: Report = lambda tenant, kind, count: None) -> int:
-    """Audits all rows of one tenant or of all. Returns the number of new violations."""
-    fresh = 0
+async def audit(
+    database: Database, tenant_id: str = "", report: Report = lambda tenant, kind, count: None
+) -> tuple[int, set[str]]:
+    """Audits all rows of one tenant or of all.
+
+    Returns the number of new violations, and the checks that found more than they record.
+    """
+    fresh, more = 0, set[str]()
     for one in await database.tenants(_SQL["tenants"], tenant_id):
         for kind in KINDS:
             async for keys in all_keys(database, one, kind):
                 result = await run_checks(database, one, kind, keys)
                 fresh += await record_result(database, one, result)
+                more |= result.more
                 report(one, kind, len(keys))
-    return fresh
+    return fresh, more

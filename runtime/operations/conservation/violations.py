@@ -13,7 +13,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
-from runtime.operations.conservation.checks import CHECKS
+from runtime.operations.conservation.checks import CHECKS, OPEN_MAX
 from runtime.operations.conservation.checks import audit as audit_rows
 from runtime.settings import Settings
 from runtime.stores.database import chosen
@@ -64,19 +64,24 @@ def _message(row: Any) -> m.Violation:
     )
 
 
-async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
-    """Audits one tenant or all, and returns the open violations, at most SHOWN_MAX. NOT_FOUND UNKNOWN_TENANT."""
+async def audited(settings: Settings, tenant_id: str, report: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Audits one tenant or all. Returns the open violations, at most SHOWN_MAX, and the checks that have more.
+
+    NOT_FOUND UNKNOWN_TENANT.
+    """
     async with opened(settings, size=2) as database:
         found: list[dict[str, Any]] = []
-        known = False
+        known, more = False, set[str]()
         for part in database.parts:
             with chosen(part):
                 tenants = await database.tenants(_SQL["tenants"], tenant_id)
                 known = known or bool(tenants)
-                await audit_rows(database, tenant_id, report)
+                more |= (await audit_rows(database, tenant_id, report))[1]
                 for one in tenants:
                     about = (one, "open", "", "", "", None, SHOWN_MAX - len(found))
                     found += [{"tenant_id": one, **row} for row in await database.fetch(_SQL["list"], *about)]
+                    listed = (one, OPEN_MAX, [row["id"] for row in found])
+                    more |= {row["check_name"] for row in await database.fetch(_SQL["exceeding"], *listed)}
         if tenant_id and not known:
             raise unknown("tenant", tenant_id)
-        return found
+        return found, sorted(more)

@@ -26,19 +26,20 @@ WHERE tenant_id = $1
 -- Points and turns are counts, not money. Ended campaigns are checked once an hour.
 -- The caller has locked the tenant's mark.
 WITH counted AS (
-    SELECT c.campaign_id, c.name, c.budget AS amount, c.budget_currency AS currency, u.used,
-           CASE WHEN u.used >= c.budget THEN 100 WHEN u.used >= 0.8 * c.budget THEN 80 ELSE 0 END AS reached,
+    SELECT c.campaign_id, c.name, c.budget AS amount, c.budget_currency AS currency, u.used::float8 AS used,
+           CASE WHEN u.used >= c.budget::numeric THEN 100
+                WHEN u.used >= 0.8 * c.budget::numeric THEN 80 ELSE 0 END AS reached,
            CASE WHEN b.currency = c.budget_currency THEN b.notified_percent ELSE 0 END AS notified_percent,
            b.amount IS DISTINCT FROM c.budget AS moved
     FROM campaigns AS c
     LEFT JOIN budget_marks AS b ON b.tenant_id = $1 AND b.campaign_id = c.campaign_id
     CROSS JOIN LATERAL (
-        SELECT coalesce(sum(r.quantity * r.value), 0)::float8 AS used
+        SELECT coalesce(sum(r.quantity * r.value::numeric), 0) AS used  -- Exact: ten of 0.1 reach a budget of 1.
         FROM rewards AS r
         JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
         WHERE r.tenant_id = $1 AND r.campaign_id = c.campaign_id
-          AND r.status NOT IN ('revoked', 'expired', 'failed')
-          AND p.type NOT IN ('points', 'turns') AND p.currency = c.budget_currency
+          AND (r.status NOT IN ('revoked', 'expired', 'failed') OR r.fulfilled_at IS NOT NULL)
+          AND r.type NOT IN ('points', 'turns') AND p.currency = c.budget_currency
     ) AS u
     WHERE c.tenant_id = $1 AND c.budget > 0
       AND (campaign_status(c.status, c.end_date) <> 'ended' OR b.amount IS DISTINCT FROM c.budget

@@ -42,7 +42,7 @@ FROM (
            coalesce(sum(quantity * value) FILTER (WHERE type NOT IN ('points', 'turns')), 0)::float8 AS cost
     FROM rewards
     WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 hours'
-      AND status NOT IN ('revoked', 'expired', 'failed')
+      AND (status NOT IN ('revoked', 'expired', 'failed') OR fulfilled_at IS NOT NULL)
       AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
     GROUP BY prize_id
 ) AS w

@@ -70,6 +70,11 @@ async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connect
     await connection.execute(USES.replace("mug", "import"), "spring", 105)
     await connection.execute(BUDGET, "autumn", 101)  # So that it does not lie before the other.
     assert await budget_events(connection) == [*(("autumn", 80), ("autumn", 100), ("spring", 80), ("spring", 100))]
+    await connection.execute(BUDGET, "free", 1)
+    for _ in range(10):
+        await connection.execute(USES, "free", 0.1)
+    await connection.execute("UPDATE rewards SET status = 'revoked', fulfilled_at = now() WHERE value = 0.1")
+    assert await budget_events(connection) == [("free", 80), ("free", 100)], "delivered, and 1 in decimals"
 
 
 COUNTED: Final[list[tuple[str, str, bool]]] = [

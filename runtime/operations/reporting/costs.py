@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,10 +12,11 @@ from runtime import messages as m
 
 def by_currency(rows: Iterable[Any]) -> list[m.Cost]:
     """The sums of rows with `cost` and `currency`, without zero sums."""
-    sums = Counter[str]()
+    costs = defaultdict[str, list[float]](list)
     for row in rows:
-        sums[row["currency"]] += row["cost"]
-    return [m.Cost(currency=currency, amount=amount) for currency, amount in sorted(sums.items()) if amount]
+        costs[row["currency"]].append(row["cost"])
+    sums = {currency: math.fsum(amounts) for currency, amounts in sorted(costs.items())}
+    return [m.Cost(currency=currency, amount=amount) for currency, amount in sums.items() if amount]
 
 
 def of_one(costs: Sequence[m.Cost]) -> float:

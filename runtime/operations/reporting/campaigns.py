@@ -67,7 +67,8 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
 async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> m.CampaignFiguresReply:
     """Reads the figures. about: the parameters of the campaign's statement."""
     tenant_id, campaign_id, _, *days = about
-    async with database.connection() as connection:
+    # One snapshot: otherwise a count that ends in between is in some of the figures only.
+    async with database.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         campaign: Any = await connection.fetchrow(_SQL["campaign"], *about)
         if campaign is None:
             raise unknown("campaign", campaign_id)
@@ -77,7 +78,7 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
             raise unknown("game", game_id)
         hours = await connection.fetch(_SQL["hours"], *filters, campaign["timezone"])
         prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
-        draws = await connection.fetch(_SQL["draws"], *filters)
+        draws = await connection.fetch(_SQL["draws"], tenant_id, campaign_id, game_id)
         viewed = await connection.fetch(_OF_VIEWS["totals"], *filters, campaign["timezone"])
         sources = await connection.fetch(_SQL["sources"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)
         claims = await connection.fetch(_SQL["claims"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)

@@ -86,6 +86,10 @@ async def test_figures_bounds_are_of_the_campaigns_zone_and_readers(connection: 
     midnight = datetime(2026, 2, 28, 15, tzinfo=UTC)
     bounds = await ask(connection, "figures.campaign", "camp", "", "2026-03-01", "2026-03-02")
     assert bounds == [("Asia/Tokyo", midnight, midnight + timedelta(days=2), None)]
+    await connection.execute("UPDATE campaigns SET timezone = 'America/Havana' WHERE campaign_id = 'theirs'")
+    bounds = await ask(connection, "figures.campaign", "theirs", "", "2026-11-01", "2026-11-01")
+    twice = datetime(2026, 11, 1, 4, tzinfo=UTC)  # Midnight comes twice.
+    assert bounds[0][1:3] == (twice, twice + timedelta(hours=25))
     await ask(connection, "figures.create_watermark")
     assert (await ask(connection, "figures.campaign", "camp", "shop", "", ""))[0] == ("Asia/Tokyo", *FOREVER, 0)
     await connection.execute("UPDATE figure_marks SET counted_until = $1", NOON)
@@ -114,6 +118,8 @@ async def test_prize_figures_leave_out_revoked_rewards_and_those_of_others(conne
     assert await prizes(21, "") == [("mug", "Mug", 2, 0, 3, 10.0, "EUR"), gone]
     assert await prizes(20, "") == [few, gone]
     assert await prizes(21, "g") == [few, gone]
+    await connection.execute("UPDATE rewards SET fulfilled_at = won_at WHERE reward_id = 'r3'")
+    assert await prizes(20, "") == [("mug", "Mug", 2, 0, 3, 15.0, "EUR"), gone]
 
 
 async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connection: asyncpg.Connection) -> None:
@@ -141,9 +147,9 @@ async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connec
     assert await ask(connection, "figures.hours", *some, "", "Asia/Tokyo") == [(first, 23, 10, 6)]
     assert await ask(connection, "figures.hours", *some, "g", "UTC") == [(first, 14, 2, 1)]
     assert await ask(connection, "figures.hours", *some, "s", "UTC") == []
-    one, other = ("g", "Wheel", 1, "mug", 2), ("h", "Box", 1, "mug", 5)
-    assert [row[:5] for row in await ask(connection, "figures.draws", *some, "")] == [one, other]
-    assert [row[:5] for row in await ask(connection, "figures.draws", *some, "g")] == [one]
+    draws = [("g", "Wheel", 2, "mug", 4), ("g", "Wheel", 1, "mug", 3), ("h", "Box", 1, "mug", 5)]
+    assert [row[:5] for row in await ask(connection, "figures.draws", "camp", "")] == draws
+    assert [row[:5] for row in await ask(connection, "figures.draws", "camp", "g")] == draws[:2]
 
 
 async def test_player_figures_are_of_the_campaigns_days_and_a_game(connection: asyncpg.Connection) -> None:

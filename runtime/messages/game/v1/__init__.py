@@ -2438,7 +2438,7 @@ class Budget(betterproto2.Message):
 
     used: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
     """
-    The value of the rewards given and not reversed, counted at used_at; 0: not counted yet.
+    The value of the rewards given and not reversed, or delivered before, counted at used_at; 0: not counted yet.
     """
 
     used_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -8008,7 +8008,8 @@ default_message_pool.register_message("game.v1", "PrizeContent", PrizeContent)
 class PrizeCost(betterproto2.Message):
     """
     The cost of a prize's rewards, at the prize's value when each was won. Revoked, expired and failed rewards cost
-    nothing, nor do points and turns, whose value is a count. currency: the prize's; empty if it has none.
+    nothing unless delivered. Points and turns cost nothing: their value is a count. currency: the prize's; empty if it has
+    none.
     """
 
     prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -9400,7 +9401,7 @@ default_message_pool.register_message("game.v1", "Revision", Revision)
 @dataclass(eq=False, repr=False)
 class RevisionFigures(betterproto2.Message):
     """
-    The draws of one game revision, compared with its odds.
+    The draws of one game revision since its first play, whatever days are asked for, compared with its odds.
     """
 
     game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)

@@ -1411,7 +1411,7 @@ export const words = {
   "analytics.hour": "Hour",
   "analytics.games": "By game",
   "analytics.cost_by_prize": "Cost by prize",
-  "analytics.cost_note": "Values at the time of winning. Excludes revoked, expired and failed rewards, points and turns.",
+  "analytics.cost_note": "Values when won. Excludes points, turns, and rewards that ended before delivery.",
   "analytics.prize": "Prize",
   "analytics.units": "Awarded",
   "analytics.odds": "Odds of {name}, revision {revision}",

@@ -20,7 +20,15 @@ import sql
 from runtime import ids
 from runtime.errors import Fault
 from runtime.events import Event, erase_personal_data, personal_data_in
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Delivered, Failed, Ignored, LoggedOutcome, Skipped
+from runtime.outgoing.providers import (
+    ANSWER_CHARACTERS_MAX,
+    Delivered,
+    Failed,
+    Ignored,
+    LoggedOutcome,
+    Skipped,
+    storable,
+)
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
 from runtime.stores.database import Database, StoreUnavailable
 
@@ -103,8 +111,6 @@ class DeliveryLog:
         """
         failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
         answered = outcome if isinstance(outcome, Delivered) else failed
-        why = outcome.why if isinstance(outcome, Skipped) else failed.error
-        error = str(why).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
         stored = msgspec.to_builtins(event) if event.occurred_at else None  # None: it could not be parsed.
         entry = LogEntry(
             integration_id=row["integration_id"],
@@ -115,10 +121,10 @@ class DeliveryLog:
             attempts=attempts,
             event=stored,
             http_status=answered.http_status,
-            error=error,
+            error=storable(outcome.why if isinstance(outcome, Skipped) else failed.error),
             duration_ms=duration_ms,
             pause_seconds=failed.retry_after_seconds,
-            answer=answered.answer,
+            answer=storable(answered.answer, ANSWER_CHARACTERS_MAX),
         )
         if isinstance(outcome, Ignored):
             return entry
@@ -161,6 +167,12 @@ class DeliveryLog:
                 if some:
                     await self._write_with_retries(tenant_id, some, is_personal=some is personal)
                     await self._prune(tenant_id, some)
+            except asyncpg.DataError as error:
+                if len(some) == 1:  # Not lost: a repeated pass of the backfill would send its event again, and again.
+                    log.error("delivery_entry_not_storable", event_id=some[0].event_id, error=str(error))
+                    continue
+                for entry in some:
+                    await self._write_part(tenant_id, [entry])
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost += len(some)
                 log.warning("delivery_log_lost", entries=len(some), error=str(error))

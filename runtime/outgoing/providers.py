@@ -186,6 +186,11 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
     return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
 
 
+def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:
+    """Makes external text storable in Postgres; a plugin or a mail server may return anything."""
+    return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:most]
+
+
 def callback_token_of(data: Any) -> str:
     """The token in a delivery's callback URL; '' if it has none."""
     return str(data.get("callback_url", "")).partition("&token=")[2] if isinstance(data, Mapping) else ""

@@ -25,12 +25,12 @@ from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.providers import (
     ANSWER_CHARACTERS_MAX,
-    ERROR_CHARACTERS_MAX,
     Awaiting,
     Delivered,
     Failed,
     Outcome,
     Stubbed,
+    storable,
 )
 from runtime.outgoing.schedule import delay_seconds
 from runtime.stores.database import at
@@ -242,8 +242,3 @@ def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
     if delay is None:
         return recorded._replace(status="dead", error=error)
     return recorded._replace(status="retry", error=error, delay_seconds=delay)
-
-
-def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:
-    """Makes external text storable in Postgres; a plugin may return anything."""
-    return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:most]

@@ -90,7 +90,7 @@ ENDS: Final[dict[str, tuple[Said, int, tuple[Any, ...]]]] = {
     "it fails once more": (Failed("no"), len(SCHEDULE_SECONDS) - 1, ("retry", len(SCHEDULE_SECONDS), 0, "no")),
     "it fails a last time": (Failed("no"), len(SCHEDULE_SECONDS), ("dead", len(SCHEDULE_SECONDS) + 1, 0, "no")),
     "it has a bug": (KeyError("secret words"), 0, ("retry", 1, 0, "the provider failed: KeyError")),
-    "it says what cannot be kept": (Failed("a\0b\ud800" + "c" * 5000), 0, ("retry", 1, 0, "ab?ccc")),
+    "it says what cannot be kept": (Failed("a\0b\ud800" + "c" * 5000, answer="\0\udcff"), 0, ("retry", 1, 0, "ab?ccc")),
 }
 
 
@@ -450,6 +450,15 @@ async def test_note_of_an_event_is_replaced_by_a_newer(receivers: Receivers) -> 
         receivers.dispatcher.log.record(row, receivers.event(), "dead", attempts, Failed("no"))
     await receivers.dispatcher.log.wait_until_written()
     assert [one["attempts"] for one in await receivers.log()] == [2]
+
+
+async def test_entry_that_cannot_be_stored_drops_no_other(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    row = await receivers.listener()
+    for name, status in (("e1", 200), ("e2", 2**40), ("e3", 200)):
+        receivers.dispatcher.log.record(row, receivers.event(name), "delivered", 1, Delivered(http_status=status))
+    await receivers.dispatcher.log.wait_until_written()
+    assert [one["event_id"] for one in await receivers.log()] == ["e1", "e3"]
 
 
 async def test_log_is_pruned_at_every_hundredth_note(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:

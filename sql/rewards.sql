@@ -197,18 +197,29 @@ WHERE r.tenant_id = $1 AND r.reward_id = $2 AND s.tenant_id = $1 AND s.prize_id 
 RETURNING s.prize_id
 
 -- name: take_code
--- Assigns a free code of prize $2 to reward $3, unless it has one. A code that expired before the delivery began is
--- replaced. No row: it has none and none is free.
+-- Assigns a free code of prize $2 to reward $3 in one of the statuses $4, unless it has one. A code that expired before
+-- the delivery began is replaced. No row: the reward has another status, or it has no code and none is free.
 WITH
+own AS MATERIALIZED (
+    SELECT key_id, ciphertext, expires_at FROM codes WHERE tenant_id = $1 AND reward_id = $3 FOR NO KEY UPDATE
+),
+reward AS MATERIALIZED (
+    -- Locked after its code: otherwise a concurrent revoke would return its code before it gets this one.
+    SELECT r.status
+    FROM (SELECT count(*) AS n FROM own) AS o
+    CROSS JOIN LATERAL (
+        SELECT r.status FROM rewards AS r
+        WHERE r.tenant_id = $1 AND r.reward_id = $3 AND r.status = ANY($4::text[]) AND o.n >= 0 FOR NO KEY UPDATE
+    ) AS r
+),
 assigned AS (
-    SELECT key_id, ciphertext FROM codes
-    WHERE tenant_id = $1 AND reward_id = $3 AND (expires_at > now() OR NOT EXISTS (
-        SELECT FROM rewards WHERE tenant_id = $1 AND reward_id = $3 AND status IN ('won', 'claimed')))
+    SELECT o.key_id, o.ciphertext FROM own AS o CROSS JOIN reward AS r
+    WHERE o.expires_at > now() OR r.status NOT IN ('won', 'claimed')
 ),
 picked AS (
     SELECT c.code_id FROM codes AS c
     WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.reward_id IS NULL AND c.withdrawn_at IS NULL AND c.expires_at > now()
-      AND NOT EXISTS (SELECT FROM assigned)
+      AND EXISTS (SELECT FROM reward) AND NOT EXISTS (SELECT FROM assigned)
     ORDER BY c.expires_at, c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
 ),
 released AS (

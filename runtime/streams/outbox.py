@@ -139,9 +139,11 @@ class Outbox:
         return sum([int(await part.fetchval(_SQL["due"])) for part in self._database.parts])
 
     async def take_code(self, task: Leased) -> Any:
-        """Assigns a code of the prize's pool to the task's reward: key_id and ciphertext. None if the pool is empty."""
-        database = self._database.route(task.tenant_id)
-        return await database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
+        """Assigns a code of the prize's pool to the task's reward: key_id and ciphertext. None if the pool is empty, or
+        the reward was revoked or moved otherwise since the lease.
+        """
+        about = (task.row["prize_id"], task.row["reward_id"], ["fulfilling"])
+        return await self._database.route(task.tenant_id).fetchrow(_TAKE_CODE, task.tenant_id, *about)
 
     # -- outcomes ----------------------------------------------------------------------------
 

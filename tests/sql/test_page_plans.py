@@ -163,7 +163,7 @@ IN_PLAY: Final = {
     "play.refresh": f"'g1', ARRAY['p1'], {PRIZES}, '{{}}', 'camp', 'camp', '2026-01-01', false",
     "commit.commit": "0, ARRAY[('t', 'one', 'v1', 1), ('t', 'two', 'v1', 2), ('t', 'three', 'v7', 1)]::code_take[]",
     "claims.claim": "'{won}', '{p1}', '{NULL}', '{task}', '{voucher_code}', '{\"{}\"}'",
-    "rewards.take_code": "'v1', 'one'",
+    "rewards.take_code": "'v1', 'won', '{won}'",
     "rewards.lock_codes": "ARRAY['won', 'r000001']",
     "rewards.return_stock": "ARRAY['won', 'r000001']",
     "rewards.list": "'p1', '', '', '', '', '', NULL, 10",

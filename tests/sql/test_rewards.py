@@ -111,13 +111,15 @@ async def test_failed_reward_retakes_stock_if_there_is_some(
 
 async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
     async def take(name: str, prize: str = "mug") -> bytes | None:
-        row = await database.fetchrow(SQL["take_code"], "t", prize, name)
+        row = await database.fetchrow(SQL["take_code"], "t", prize, name, ["won"])
         return None if row is None else row["ciphertext"]
 
     # A code of another prize may have the same id.
     await database.execute("INSERT INTO codes VALUES ('t', 'gone', 'code_2', 'k', 'of another', '2')")
     beside = await surrounded(database)
-    assert await take("d", "endless") == b"three"
+    for name, status in (("a", "won"), ("b", "won"), ("c", "won"), ("d", "won"), ("e", "revoked")):
+        await reward(database, name, status)
+    assert [await take("e"), await take("d", "endless")] == [None, b"three"]
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE tenant_id = 't' AND code_id = 'code_1' FOR UPDATE")
         assert await take("a") == b"two", "what a rival is about to take is passed by"
@@ -127,7 +129,6 @@ async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database
     assert await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = 't' AND prize_id = 'gone'") is None
     assert await codes(database) == {"code_1": "b", "code_2": "a", "code_3": "d"}
     assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 1
-    await reward(database, "a")
     await database.execute("UPDATE codes SET expires_at = now() WHERE reward_id = 'a'")
     assert await take("a") is None, "the only code has expired"
     await database.execute("UPDATE codes SET reward_id = NULL WHERE reward_id = 'b'")

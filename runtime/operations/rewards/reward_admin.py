@@ -63,15 +63,14 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     tenant_id = tenant_of(request)
 
     async def apply(connection: asyncpg.Connection, locked: LockedReward) -> None:
-        row = locked.row
+        row, states = locked.row, sorted(MOVES["fulfill"].before)
         if row["status"] not in HOLDING:
             await take_again(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
-            code = await connection.fetchrow(_SQL["take_code"], tenant_id, row["prize_id"], request.id)
+            code = await connection.fetchrow(_SQL["take_code"], tenant_id, row["prize_id"], request.id, states)
             if code is None:
                 raise out_of_stock(request.id)
             open_code(engine, tenant_id, code, request.id, row["prize_id"])
-        states = sorted(MOVES["fulfill"].before)
         moved = await connection.fetchrow(
             _SQL["fulfill"], tenant_id, request.id, states, ids.make("task"), row["channel"]
         )

@@ -24,7 +24,7 @@ from runtime import trace
 from runtime.actors.address_limit import TOO_MANY_MESSAGES, AddressLimit
 from runtime.actors.delivery_log import TRIED_SECONDS, DeliveryLog, LogEntry
 from runtime.actors.included import included
-from runtime.actors.mailing import EMAIL, Mailing
+from runtime.actors.mailing import EMAIL, Mailing, causes_none
 from runtime.errors import Fault
 from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
@@ -80,6 +80,7 @@ BREAKER_OPEN: Final = "skipped: this integration failed too often recently"
 QUEUE_FULL: Final = "skipped: too many events are queued for this integration"
 TOO_OLD: Final = "ended: the event is too old, and this integration failed too often recently"
 UNSUBSCRIBED: Final = "the integration no longer subscribes to this event"
+NO_MESSAGE: Final = "the event causes no message"
 TIMED_OUT: Final = "skipped: the event waited too long for this integration"
 
 DELIVERIES: Final = Counter(
@@ -248,7 +249,7 @@ class Dispatcher:
             self.log.record(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
             return
         if row["type"] == EMAIL or _matches(row, event):  # A mail's event has the type of the message.
-            self._begin(row, event, due["attempts"])
+            self._begin(row, event, due["attempts"], logged=True)
         else:
             self.log.record(row, event, "skipped", due["attempts"], Skipped(UNSUBSCRIBED))
 
@@ -282,12 +283,12 @@ class Dispatcher:
             isolation = self._isolations[key] = _Isolation()
         return isolation
 
-    def _begin(self, row: Any, event: Event, attempts: int = 0) -> asyncio.Task[bool]:
+    def _begin(self, row: Any, event: Event, attempts: int = 0, *, logged: bool = False) -> asyncio.Task[bool]:
         """Starts a delivery, or returns the one in progress."""
         key = (event.tenant_id, row["integration_id"], event.id)
         if (running := self._under_way.get(key)) is not None:
             return running
-        task = asyncio.create_task(self._deliver_isolated(row, event, attempts))
+        task = asyncio.create_task(self._deliver_isolated(row, event, attempts, logged))
         self._tasks.add(task)
         self._under_way[key] = task
 
@@ -298,7 +299,7 @@ class Dispatcher:
         task.add_done_callback(ended)
         return task
 
-    async def _deliver_isolated(self, row: Any, event: Event, attempts: int) -> bool:
+    async def _deliver_isolated(self, row: Any, event: Event, attempts: int, logged: bool) -> bool:
         isolation = self._isolation(event.tenant_id, row["integration_id"])
         trace.current.set(event.trace_id)  # Applies to this task only.
         if isolation.breaker.is_open(time.monotonic()):
@@ -309,18 +310,28 @@ class Dispatcher:
         try:
             if not isolation.breaker.admits(time.monotonic()):
                 return self._skipped(row, event, attempts, BREAKER_OPEN)
-            await self._attempt(isolation.breaker, row, event, attempts)
+            await self._attempt(isolation.breaker, row, event, attempts, logged=logged)
             return True
         finally:
             isolation.bulkhead.leave()
 
     async def _attempt(
-        self, breaker: CircuitBreaker, row: Any, event: Event, attempts: int = 0, *, again: bool = True
+        self,
+        breaker: CircuitBreaker,
+        row: Any,
+        event: Event,
+        attempts: int = 0,
+        *,
+        again: bool = True,
+        logged: bool = False,
     ) -> LogEntry:
+        """Makes one attempt and logs it. logged: the log has a row of the event, which an Ignored outcome must end."""
         began = time.monotonic()
         outcome: LoggedOutcome
         if row["type"] == EMAIL:
             event, outcome = await self._mailing.deliver(event)
+            if logged and isinstance(outcome, Ignored):
+                outcome = Skipped(NO_MESSAGE)
         else:
             outcome = await self._deliver(row, event)
         ended = time.monotonic()
@@ -380,9 +391,10 @@ def _was_active(row: Any, event: Event) -> bool:
 
 
 def _matches(row: Any, event: Event) -> bool:
-    """Whether a tenant's integration subscribes to the event's type, merchant and campaign."""
+    """Whether an integration subscribes to the event's type, merchant and campaign, and sends something for it."""
     return (
         event.type in row["events"]
+        and not (row["type"] == EMAIL and causes_none(event))
         and row["merchant_id"] in ("", event.merchant_id)
         and row["campaign_id"] in ("", event.campaign_id)
     )

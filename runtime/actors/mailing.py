@@ -68,7 +68,7 @@ class Mailing:
     async def _deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
         data: Any = msgspec.to_builtins(event.data)
         about = (str(data.get("player_id", "")), str(data.get("reward_id", "")), str(data.get("draw_id", "")))
-        if event.emitted is True or (event.type == PrizeWon.TYPE and not data.get("reward_id")):
+        if causes_none(event):
             return event, Ignored()
         try:
             database = self._database.route(event.tenant_id)
@@ -141,6 +141,12 @@ class Mailing:
             "code": code,
             "draw": facts["draw"] or "",
         }
+
+
+def causes_none(event: Event) -> bool:
+    """Whether an event causes no message in any campaign: an emitted event, or a win of points."""
+    data: Any = msgspec.to_builtins(event.data)
+    return event.emitted is True or (event.type == PrizeWon.TYPE and not data.get("reward_id"))
 
 
 def _kind_of(event: Event, facts: Any) -> str:

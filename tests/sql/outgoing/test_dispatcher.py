@@ -336,6 +336,17 @@ async def test_retry_ends_if_unsubscribed_or_too_old(receivers: Receivers) -> No
     assert [statuses.pop(("one", "e2")), {*statuses.values()}, len(receivers.got)] == ["dead", {"skipped"}, 4]
 
 
+async def test_event_without_a_message_is_not_logged_and_its_retry_ends(receivers: Receivers) -> None:
+    await receivers.listens("one")
+    await receivers.database.execute("UPDATE integrations SET type = 'email'")
+    receivers.dispatcher.log.record(await receivers.listener(), receivers.event("e2"), "retry", 0, Failed("no"))
+    await receivers.dispatch(receivers.event())
+    await due(receivers)
+    await receivers.dispatcher.retry_due()
+    await receivers.dispatcher.close()
+    assert [(row["event_id"], row["status"]) for row in await receivers.log()] == [("e2", "skipped")]
+
+
 async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival: asyncpg.Connection) -> None:
     await receivers.listens("one")
     receivers.says["one"] = SLOW

@@ -196,7 +196,27 @@ FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id AND m.statu
 
 -- name: tenants_with_due
 -- Tenants with a task to lease. Reads all tenants; the leases are per tenant.
-SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()
+WITH RECURSIVE waiting (tenant_id, prize_id) AS (
+    -- As in `lock_due`, over all tenants: the backlog of one would delay the sweep of all.
+    (SELECT t.tenant_id, t.prize_id FROM tasks AS t WHERE t.status IN ('pending', 'retry')
+     ORDER BY t.tenant_id, t.prize_id LIMIT 1)
+    UNION ALL
+    SELECT n.tenant_id, n.prize_id
+    FROM waiting AS w
+    CROSS JOIN LATERAL (
+        SELECT t.tenant_id, t.prize_id FROM tasks AS t
+        WHERE t.status IN ('pending', 'retry') AND (t.tenant_id, t.prize_id) > (w.tenant_id, w.prize_id)
+        ORDER BY t.tenant_id, t.prize_id LIMIT 1
+    ) AS n
+)
+SELECT w.tenant_id
+FROM waiting AS w
+CROSS JOIN LATERAL (
+    SELECT FROM tasks AS t
+    WHERE t.tenant_id = w.tenant_id AND t.prize_id = w.prize_id AND t.status IN ('pending', 'retry')
+      AND t.next_attempt_at <= now()
+    ORDER BY t.next_attempt_at LIMIT 1
+) AS t
 UNION
 SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
 

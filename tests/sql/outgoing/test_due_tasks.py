@@ -43,6 +43,7 @@ async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connect
     assert await due(connection, 20, p4=0) == {"a", "b", "c", "y", "z", "l2"}
     assert await due(connection, 20, p1=0) == {"y", "z", "l1"}
     assert len(await due(connection, 2)) == 2
+    assert sorted(await ask(connection, "tenants_with_due")) == ["t", "u"]
     await connection.execute("DELETE FROM tasks WHERE status IN ('pending', 'retry')")
     assert await due(connection, 1) == {"l1"}
 

@@ -169,14 +169,21 @@ WHERE c.tenant_id = $1 AND c.messages IS NOT NULL AND r.won_at <= w.at
 ORDER BY w.at, r.reward_id LIMIT $6
 
 -- name: results
--- The holders of tickets of draws that were drawn, in campaigns with messages. A player and the guests merged into it
--- are one holder.
-SELECT DISTINCT d.drawn_at AS at, w.id, h.player_id, d.draw_id, d.campaign_id, c.merchant_id
+-- The holders of tickets of draws that were drawn, in campaigns with messages, by draw and ticket: id has both. A player and
+-- the guests merged into it have the same `holder`.
+SELECT d.drawn_at AS at, d.draw_id || ' ' || t.first_ticket AS id, d.draw_id || '_' || h.player_id AS holder, h.player_id,
+       d.draw_id, d.campaign_id, c.merchant_id
 FROM draws AS d
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id AND c.messages IS NOT NULL
-JOIN draw_tickets AS t ON t.tenant_id = $1 AND t.draw_id = d.draw_id
+CROSS JOIN LATERAL (
+    SELECT t.first_ticket, t.player_id FROM draw_tickets AS t
+    WHERE t.tenant_id = $1 AND t.draw_id = d.draw_id
+      AND t.first_ticket > CASE WHEN (d.drawn_at, d.draw_id) = ($4::timestamptz, split_part($5::text, ' ', 1))
+          THEN nullif(split_part($5::text, ' ', 2), '')::bigint ELSE -1 END
+    ORDER BY t.first_ticket LIMIT $6
+) AS t
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = t.player_id
 CROSS JOIN LATERAL (SELECT coalesce(p.merged_into, t.player_id) AS player_id) AS h
-CROSS JOIN LATERAL (SELECT d.draw_id || '_' || h.player_id AS id) AS w
-WHERE d.tenant_id = $1 AND d.drawn_at BETWEEN $2 AND $3 AND (d.drawn_at, w.id) > ($4::timestamptz, $5::text)
-ORDER BY d.drawn_at, w.id LIMIT $6
+WHERE d.tenant_id = $1 AND d.drawn_at BETWEEN $2 AND $3
+  AND (d.drawn_at, d.draw_id) >= ($4::timestamptz, split_part($5::text, ' ', 1))
+ORDER BY d.drawn_at, d.draw_id, t.first_ticket LIMIT $6

@@ -50,6 +50,9 @@ LEASE_SECONDS: Final = 60.0
 """Longer than delivering a chunk takes."""
 
 CHUNK: Final = 500
+READ_SECONDS: Final = 10.0
+"""The timeout of reading a chunk, which is on no request's path."""
+
 READINGS: Final = 4
 """Concurrent reads of tenants' rows. Waiting for receivers does not occupy one."""
 
@@ -155,14 +158,16 @@ class Backfill:
         after, last_id = since, ""
         while True:
             async with self._reading:
-                rows = await self._engine.database.fetch(
-                    _SQL[source], lease.tenant_id, since, until, after, last_id, CHUNK
-                )
+                arguments = (lease.tenant_id, since, until, after, last_id, CHUNK)
+                async with self._engine.database.connection() as connection:
+                    rows = await connection.fetch(_SQL[source], *arguments, timeout=READ_SECONDS)
                 past_events = await make(self._engine, lease.tenant_id, rows) if rows else []
             if past_events:
                 await self._engine.dispatcher.dispatch_missing(lease.tenant_id, past_events)
             if len(rows) < CHUNK:
                 return
+            # The next chunk may have the same event, of a guest of the same player: the log must show it by then.
+            await self._engine.dispatcher.log.wait_until_written()
             after, last_id = rows[-1]["at"], rows[-1]["id"]
             await lease.store(watermark, LEASE_SECONDS)
 
@@ -294,14 +299,14 @@ async def _notices(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[
     return [PastEvent(noticed_event(tenant_id, row), row["at"].timestamp()) for row in rows]
 
 
-def _message(kind: str, about: str) -> Make:
-    """Makes events that a kind of message is sent for. about: the column of the message's subject."""
+def _message(kind: str, about: str, named: str = "id") -> Make:
+    """Makes events that a kind of message is sent for. about: the column of the message's subject. named: of its id."""
 
     async def make(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
         return [
             PastEvent(
                 events.Event(
-                    id=f"evt_{row['id'].partition('_')[2]}_{kind}",
+                    id=f"evt_{row[named].partition('_')[2]}_{kind}",
                     type=f"message.{kind}",
                     occurred_at=int(row["at"].timestamp()),
                     tenant_id=tenant_id,
@@ -338,6 +343,6 @@ _SOURCES: Final[dict[str, Make]] = {
 _MESSAGES: Final[dict[str, Make]] = {
     "codes": _message("code_delivered", "reward_id"),
     "reminders": _message("reminder", "reward_id"),
-    "results": _message("draw_result", "draw_id"),
+    "results": _message("draw_result", "draw_id", "holder"),
 }
 """The same for tenants with messages."""

@@ -92,7 +92,7 @@ async def test_notice_is_purged_once_every_integration_got_it(connection: asyncp
     assert await left() == "", "nobody is ever told of it"
 
 
-async def test_backfilled_result_of_a_draw_is_once_of_a_player_and_its_guests(connection: asyncpg.Connection) -> None:
+async def test_backfilled_results_of_a_player_and_its_guests_name_one_holder(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'g1', 'ann'), ('t', 'g2', 'ann');
         UPDATE campaigns SET messages = '{}' WHERE campaign_id = 'camp';
@@ -101,7 +101,9 @@ async def test_backfilled_result_of_a_draw_is_once_of_a_player_and_its_guests(co
         INSERT INTO draw_tickets (tenant_id, draw_id, first_ticket, tickets, player_id, holder)
             SELECT 't', 'car', n, 1, p, p FROM unnest('{g1,ann,bob,g2}'::text[]) WITH ORDINALITY AS v (p, n)""")
     rows = await ask(connection, "backfill.results", "t", at(10), at(30), at(0), "", 20)
-    assert [row[1:3] for row in rows] == [("car_ann", "ann"), ("car_bob", "bob")]
+    assert [row[2] for row in rows] == ["car_ann", "car_ann", "car_bob", "car_ann"]
+    rows = await ask(connection, "backfill.results", "t", at(10), at(30), at(20), "car 2", 1)
+    assert [row[1:3] for row in rows] == [("car 3", "car_bob")]
 
 
 async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(connection: asyncpg.Connection) -> None:

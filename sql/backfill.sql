@@ -11,7 +11,9 @@ WHERE status = 'active'
 -- name: lease
 -- Leases a tenant's backfill. Returns the stored watermark (backfilled_until) and the end of this pass (until), before
 -- which no row can still appear. $2 head start of the streams in seconds, $3 the longest span of a pass, $4 seconds of the lease
--- (leased_until identifies it). has_messages: whether a campaign sends e-mails. No row: another process has the lease, or no integration is active.
+-- (leased_until identifies it). has_messages: whether a campaign sends e-mails. A pass ends before a board that still
+-- awards prizes, for an hour at most: its event has the awarded prizes. No row: another process has the lease, or no
+-- integration is active.
 INSERT INTO event_marks AS e (tenant_id, backfilled_until, leased_until)
 SELECT i.tenant_id, min(i.active_since), now() + make_interval(secs => $4)
 FROM integrations AS i WHERE i.tenant_id = $1 AND i.status = 'active' GROUP BY i.tenant_id
@@ -19,7 +21,12 @@ ON CONFLICT (tenant_id) DO UPDATE SET
     backfilled_until = greatest(e.backfilled_until, excluded.backfilled_until), leased_until = excluded.leased_until
     WHERE e.leased_until <= now()
 RETURNING backfilled_until, leased_until,
-    least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3)) AS until,
+    least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3), (
+        SELECT min(b.finalized_at) - interval '1 microsecond' FROM leaderboards AS b
+        WHERE b.tenant_id = $1 AND b.finalized_at > now() - interval '1 hour' AND EXISTS (
+            SELECT FROM leaderboard_standings AS s
+            WHERE s.tenant_id = $1 AND s.board_id = b.board_id AND s.reason = 'PENDING')
+    )) AS until,
     EXISTS (SELECT FROM integrations WHERE tenant_id = $1 AND type = 'email' AND status = 'active') AS has_messages
 
 -- name: advance

@@ -1,5 +1,5 @@
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import asyncpg
@@ -131,6 +131,12 @@ async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.
         # It is over at this very moment.
         ((backfilled_until, *_),) = await ask(connection, *lease)
         assert backfilled_until == at(50)
+        await connection.execute("""
+            UPDATE event_marks SET leased_until = now(), backfilled_until = now() - interval '50 minutes';
+            UPDATE leaderboard_standings SET reason = 'PENDING';
+            UPDATE leaderboards SET finalized_at = now() - interval '2971 seconds' WHERE board_id = 'a'""")
+        ((backfilled_until, _, until, _),) = await ask(connection, *lease)
+        assert until - backfilled_until == timedelta(seconds=29, microseconds=-1), "a board awards its prizes"
     assert await ask(connection, "backfill.lease", "u", 0.0, 60.0, 30.0) == []
 
 

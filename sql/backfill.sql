@@ -3,23 +3,25 @@
 -- most $6.
 
 -- name: tenants
--- Tenants with an active integration whose backfill no process has leased.
+-- Tenants with an active integration whose backfill no process has leased, for $1 seconds at a time.
 SELECT DISTINCT tenant_id FROM integrations AS i
 WHERE status = 'active'
-  AND NOT EXISTS (SELECT FROM event_marks AS e WHERE e.tenant_id = i.tenant_id AND e.leased_until > now())
+  AND NOT EXISTS (SELECT FROM event_marks AS e WHERE e.tenant_id = i.tenant_id AND e.leased_until > now()
+                  AND e.leased_until <= now() + make_interval(secs => 2 * $1::float8))
 
 -- name: lease
 -- Leases a tenant's backfill. Returns the stored watermark (backfilled_until) and the end of this pass (until), before
 -- which no row can still appear. $2 head start of the streams in seconds, $3 the longest span of a pass, $4 seconds of the lease
 -- (leased_until identifies it). has_messages: whether a campaign sends e-mails. A pass ends before a board that still
--- awards prizes, for an hour at most: its event has the awarded prizes. No row: another process has the lease, or no
--- integration is active.
+-- awards prizes, for an hour at most: its event has the awarded prizes. After a correction of the clock, a lease or
+-- watermark from the future does not count. No row: another process has the lease, or no integration is active.
 INSERT INTO event_marks AS e (tenant_id, backfilled_until, leased_until)
 SELECT i.tenant_id, min(i.active_since), now() + make_interval(secs => $4)
 FROM integrations AS i WHERE i.tenant_id = $1 AND i.status = 'active' GROUP BY i.tenant_id
 ON CONFLICT (tenant_id) DO UPDATE SET
-    backfilled_until = greatest(e.backfilled_until, excluded.backfilled_until), leased_until = excluded.leased_until
-    WHERE e.leased_until <= now()
+    backfilled_until = least(greatest(e.backfilled_until, excluded.backfilled_until), now() - make_interval(secs => $2)),
+    leased_until = excluded.leased_until
+    WHERE e.leased_until <= now() OR e.leased_until > now() + make_interval(secs => 2 * $4)
 RETURNING backfilled_until, leased_until,
     least(settled_at(), now() - make_interval(secs => $2), backfilled_until + make_interval(secs => $3), (
         SELECT min(b.finalized_at) - interval '1 microsecond' FROM leaderboards AS b

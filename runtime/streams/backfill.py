@@ -99,7 +99,7 @@ class Backfill:
 
     async def begin(self) -> None:
         """Starts the backfill of each tenant with an active integration, unless it runs here or in another process."""
-        for tenant_id in await self._engine.database.tenants(_SQL["tenants"]):
+        for tenant_id in await self._engine.database.tenants(_SQL["tenants"], LEASE_SECONDS):
             if tenant_id not in self._tasks:
                 task = self._tasks[tenant_id] = asyncio.create_task(at(tenant_id, self._catch_up(tenant_id)))
                 task.add_done_callback(partial(self._over, tenant_id))

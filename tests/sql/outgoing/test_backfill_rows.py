@@ -119,7 +119,7 @@ async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(connectio
 
 
 async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.Connection) -> None:
-    assert await ask(connection, "backfill.tenants") == [("t",)]
+    assert await ask(connection, "backfill.tenants", 30.0) == [("t",)]
     lease = ("backfill.lease", "t", 0.0, 60.0, 30.0)
     async with connection.transaction():
         ((backfilled_until, leased_until, until, has_messages),) = await ask(connection, *lease)
@@ -137,6 +137,9 @@ async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.
             UPDATE leaderboards SET finalized_at = now() - interval '2971 seconds' WHERE board_id = 'a'""")
         ((backfilled_until, _, until, _),) = await ask(connection, *lease)
         assert until - backfilled_until == timedelta(seconds=29, microseconds=-1), "a board awards its prizes"
+        await connection.execute("UPDATE event_marks SET leased_until = now() + '61s', backfilled_until = now() + '1h'")
+        assert await ask(connection, "backfill.tenants", 30.0) == [("t",)]
+        assert (await ask(connection, *lease))[0][0] == await connection.fetchval("SELECT now()"), "the clock was ahead"
     assert await ask(connection, "backfill.lease", "u", 0.0, 60.0, 30.0) == []
 
 

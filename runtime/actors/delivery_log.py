@@ -74,27 +74,19 @@ class LogEntry(NamedTuple):
     answer: str
 
 
-class _Unwritten(NamedTuple):
-    """A tenant's unwritten entries. written: done once they are written or lost."""
-
-    list: list[LogEntry]
-    written: asyncio.Future[None]
-
-
 class DeliveryLog:
     """The delivery log of every tenant, as this process writes it.
 
-    lost: entries that could not be written; the outcome of those events is unknown.
+    lost: by tenant, entries that could not be written; the outcome of those events is unknown.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._unwritten: dict[str, _Unwritten] = {}
-        self._writing: asyncio.Task[None] | None = None
-        self._written: asyncio.Future[None] | None = None  # of the entries being written now
+        self._unwritten: dict[str, list[LogEntry]] = {}
+        self._writing: dict[str, asyncio.Task[None]] = {}  # By tenant: the task that writes its latest entries.
         self._counted: Counter[tuple[str, str]] = Counter()
         self._closing = asyncio.Event()
-        self.lost = 0
+        self.lost: Counter[str] = Counter()
 
     def record(
         self,
@@ -128,33 +120,30 @@ class DeliveryLog:
         )
         if isinstance(outcome, Ignored):
             return entry
-        if (entries := self._unwritten.get(event.tenant_id)) is None:
-            entries = self._unwritten[event.tenant_id] = _Unwritten([], asyncio.get_running_loop().create_future())
-        if len(entries.list) >= ENTRIES_MAX * 10:
-            self.lost += 1  # The database is down. Drop the entry to save memory: the backfill delivers it again.
-            return entry
-        entries.list.append(entry)
-        self._write_soon()
+        tenant_id = event.tenant_id
+        if tenant_id not in self._unwritten:
+            self._unwritten[tenant_id] = []
+            self._writing[tenant_id] = asyncio.create_task(self._write_entries(tenant_id, self._writing.get(tenant_id)))
+        if len(self._unwritten[tenant_id]) >= ENTRIES_MAX * 10:
+            self.lost[tenant_id] += 1  # The database is down. Drop the entry to save memory: the backfill repeats it.
+        else:
+            self._unwritten[tenant_id].append(entry)
         return entry
 
-    def _write_soon(self) -> None:
-        if self._unwritten and (self._writing is None or self._writing.done()):
-            self._writing = asyncio.create_task(self._write_entries())
-
-    async def _write_entries(self) -> None:
-        """Writes the recorded entries, including those recorded meanwhile."""
-        while self._unwritten:
-            tenant_id = next(iter(self._unwritten))
-            entries, self._written = self._unwritten.pop(tenant_id)
-            try:
-                for first in range(0, len(entries), ENTRIES_MAX):
-                    await self._write_part(tenant_id, entries[first : first + ENTRIES_MAX])
-            except Exception as error:  # One tenant's failure does not block the others.
-                self.lost += len(entries)
-                log.error("delivery_log_lost", entries=len(entries), exc_info=error)
-            finally:
-                self._written.set_result(None)
-                self._written = None
+    async def _write_entries(self, tenant_id: str, earlier: asyncio.Task[None] | None) -> None:
+        """Writes a tenant's entries after the earlier ones. A database that is down delays only its own tenants."""
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        entries = self._unwritten.pop(tenant_id)
+        try:
+            for first in range(0, len(entries), ENTRIES_MAX):
+                await self._write_part(tenant_id, entries[first : first + ENTRIES_MAX])
+        except Exception as error:
+            self.lost[tenant_id] += len(entries)
+            log.error("delivery_log_lost", entries=len(entries), exc_info=error)
+        finally:
+            if self._writing[tenant_id] is asyncio.current_task():
+                del self._writing[tenant_id]
 
     async def _write_part(self, tenant_id: str, part: list[LogEntry]) -> None:
         latest = {(entry.integration_id, entry.event_id): entry for entry in part}  # one row per event
@@ -174,7 +163,7 @@ class DeliveryLog:
                 for entry in some:
                     await self._write_part(tenant_id, [entry])
             except (Fault, asyncpg.PostgresError) as error:
-                self.lost += len(some)
+                self.lost[tenant_id] += len(some)
                 log.warning("delivery_log_lost", entries=len(some), error=str(error))
 
     async def _write_with_retries(self, tenant_id: str, entries: list[LogEntry], *, is_personal: bool) -> None:
@@ -209,12 +198,9 @@ class DeliveryLog:
         self._closing.set()
         await self.wait_until_written()
 
-    async def wait_until_written(self) -> None:
-        """Waits until all entries recorded so far are written or lost."""
-        waiting = [entries.written for entries in self._unwritten.values()]
-        if self._written is not None:
-            waiting.append(self._written)
-        if waiting:
+    async def wait_until_written(self, tenant_id: str = "") -> None:
+        """Waits until all entries recorded so far, of a tenant or of all (""), are written or lost."""
+        if waiting := [task for name, task in self._writing.items() if tenant_id in ("", name)]:
             await asyncio.wait(waiting)
 
 

@@ -170,19 +170,21 @@ class Dispatcher:
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, StoreUnavailable):
                 raise result
-        lost, tasks, old, again = self.log.lost, list[asyncio.Task[bool]](), set[str](), set[str]()
-        for tenant_events, result in zip(by_tenant.values(), results, strict=True):
+        lost, tasks, old, again = self.log.lost.copy(), list[asyncio.Task[bool]](), dict[str, set[str]](), set[str]()
+        for (tenant_id, tenant_events), result in zip(by_tenant.items(), results, strict=True):
             if isinstance(result, BaseException):
-                log.warning("events_wait", tenant_id=tenant_events[0].tenant_id, error=str(result))
+                log.warning("events_wait", tenant_id=tenant_id, error=str(result))
                 again.update(event.id for event in tenant_events)
             else:
                 tasks += [self._begin(row, event) for row, event in result]
-                old.update(event.id for event in tenant_events if event.occurred_at < late)
+                old[tenant_id] = {event.id for event in tenant_events if event.occurred_at < late}
         if tasks:
             await asyncio.wait(tasks)
-        if old:
-            await self.log.wait_until_written()
-        return again if self.log.lost == lost else again | old
+        for tenant_id, event_ids in old.items():
+            if event_ids:
+                await self.log.wait_until_written(tenant_id)
+                again |= event_ids if self.log.lost[tenant_id] != lost[tenant_id] else set()
+        return again
 
     async def dispatch_missing(self, tenant_id: str, past_events: Sequence[PastEvent]) -> None:
         """Delivers events to each integration that was listening at the time and has no delivery of them."""

@@ -141,11 +141,12 @@ class Backfill:
         lease = _Lease(database, tenant_id, row["leased_until"])
         try:
             if until > watermark:
-                lost = self._engine.dispatcher.log.lost
+                log_lost = self._engine.dispatcher.log.lost
+                lost = log_lost[tenant_id]
                 for source, make in (_SOURCES | (_MESSAGES if row["has_messages"] else {})).items():
                     await self._deliver(lease, source, make, watermark, until)
-                await self._engine.dispatcher.log.wait_until_written()
-                if self._engine.dispatcher.log.lost == lost:  # Otherwise some outcomes are unknown: repeat the pass.
+                await self._engine.dispatcher.log.wait_until_written(tenant_id)
+                if log_lost[tenant_id] == lost:  # Otherwise some outcomes are unknown: repeat the pass.
                     watermark = until
         finally:
             again_in = 0.0 if behind and watermark == until else EVERY_SECONDS / 2
@@ -167,7 +168,7 @@ class Backfill:
             if len(rows) < CHUNK:
                 return
             # The next chunk may have the same event, of a guest of the same player: the log must show it by then.
-            await self._engine.dispatcher.log.wait_until_written()
+            await self._engine.dispatcher.log.wait_until_written(lease.tenant_id)
             after, last_id = rows[-1]["at"], rows[-1]["id"]
             await lease.store(watermark, LEASE_SECONDS)
 

@@ -194,10 +194,13 @@ class Rankings:
 
     async def _follow(self, tenant_id: str, configs: dict[str, str], since: float) -> None:
         """Recomputes the players changed since then, on boards given with their definition."""
+        trips = self._ephemeral.trips
         async with self._database.connection() as connection:
             row = await connection.fetchrow(_SQL["touched"], tenant_id, since - LATE_SECONDS, timeout=COUNT_SECONDS)
         assert row is not None
         await self.refresh(tenant_id, row["players"], boards=list(configs))
+        if self._ephemeral.trips != trips:
+            return  # After a failover the new server may lack what was written: the next catch-up writes it again.
         as_of = row["as_of"]
         await asyncio.gather(
             *[self._sets.mark(tenant_id, board_id, config, as_of) for board_id, config in configs.items()]

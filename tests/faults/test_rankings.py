@@ -177,6 +177,14 @@ async def test_lost_message_is_caught_up_by_the_group(engine: Engine, settings: 
         await until(lambda: listed(engine), lambda it: it == [("ann", 5)])
 
 
+async def test_catch_up_over_a_failover_is_repeated(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await engine.rankings.rebuild(TENANT, BOARD)
+    before, trips = await engine.rankings._sets.meta(TENANT, BOARD), iter(range(99))
+    monkeypatch.setattr(type(engine.ephemeral), "trips", property(lambda _: next(trips)))
+    await engine.rankings.catch_up(TENANT)
+    assert await engine.rankings._sets.meta(TENANT, BOARD) == before
+
+
 async def test_play_that_commits_late_is_not_missed(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     began, caught_up = asyncio.Event(), asyncio.Event()

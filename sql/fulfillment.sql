@@ -46,11 +46,18 @@ due AS (
 ),
 abandoned AS (
     SELECT t.task_id FROM tasks AS t
-    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_until <= now()
+    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_until <= now() AND t.attempts <= 5
       AND NOT EXISTS (SELECT FROM rooms AS r WHERE r.prize_id = t.prize_id AND r.places = 0)
     ORDER BY t.lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+),
+suspected AS (
+    -- Leased often, one of them may crash its workers. Together, all would be leased until they count as failed.
+    SELECT t.task_id FROM tasks AS t
+    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_until <= now() AND t.attempts > 5
+      AND NOT EXISTS (SELECT FROM rooms AS r WHERE r.prize_id = t.prize_id AND r.places = 0)
+    ORDER BY t.lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
 )
-SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
+SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned UNION ALL SELECT task_id FROM suspected LIMIT $2
 
 -- name: lease
 -- Leases those of tasks $3 that are due, and returns them with their rewards and prizes.

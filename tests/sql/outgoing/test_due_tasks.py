@@ -10,16 +10,17 @@ from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
-                   lease_until, lease_owner)
+                   lease_until, lease_owner, attempts)
     SELECT 't', task, task, prize, 'camp', 'ann', 'webhook', status, now() + due * interval '1 s',
-           now() + lease * interval '1 s', CASE WHEN status = 'delivering' THEN 'me' ELSE '' END
+           now() + lease * interval '1 s', CASE WHEN status = 'delivering' THEN 'me' ELSE '' END, strpos(task, 's') * 6
     FROM (VALUES ('z', 'p3', 'pending', -1, NULL), ('c', 'p1', 'pending', -1, NULL), ('y', 'p2', 'retry', -1, NULL),
                  ('b', 'p1', 'retry', -2, NULL), ('a', 'p1', 'pending', -3, NULL), ('l2', 'p1', 'delivering', NULL, -1),
                  ('l1', 'p4', 'delivering', NULL, -2), ('o2', 'p1', 'awaiting', NULL, -1),
                  ('o1', 'p1', 'awaiting', NULL, -2), ('o3', 'p1', 'awaiting', NULL, 60),
                  ('o4', 'p1', 'awaiting', NULL, NULL), ('d1', 'p1', 'dead', NULL, NULL),
                  ('d2', 'p1', 'dead', NULL, NULL), ('x', 'p0', 'delivered', NULL, NULL),
-                 ('f', 'p1', 'pending', 60, NULL), ('l3', 'p1', 'delivering', NULL, 60))
+                 ('f', 'p1', 'pending', 60, NULL), ('l3', 'p1', 'delivering', NULL, 60),
+                 ('s2', 'p4', 'delivering', NULL, -8), ('s1', 'p4', 'delivering', NULL, -9))
         AS v (task, prize, status, due, lease);
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at)
     VALUES ('u', 'theirs', 'theirs', 'p1', 'camp', 'ann', 'webhook', 'pending', now());
@@ -38,17 +39,17 @@ async def due(connection: asyncpg.Connection, limit: int, **rooms: int) -> set[s
 
 
 async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connection: asyncpg.Connection) -> None:
-    assert await due(connection, 20) == {"a", "b", "c", "y", "z", "l1", "l2"}
-    assert await due(connection, 20, p1=2) == {"a", "b", "y", "z", "l1", "l2"}
+    assert await due(connection, 20) == {"a", "b", "c", "y", "z", "l1", "l2", "s1"}, "of tasks leased often, one"
+    assert await due(connection, 20, p1=2) == {"a", "b", "y", "z", "l1", "l2", "s1"}
     assert await due(connection, 20, p4=0) == {"a", "b", "c", "y", "z", "l2"}
-    assert await due(connection, 20, p1=0) == {"y", "z", "l1"}
+    assert await due(connection, 20, p1=0) == {"y", "z", "l1", "s1"}
     assert len(await due(connection, 2)) == 2
     assert sorted(await ask(connection, "tenants_with_due")) == ["t", "u"]
     await connection.execute("DELETE FROM tasks WHERE status IN ('pending', 'retry')")
     assert await due(connection, 1) == {"l1"}
 
 
-@pytest.mark.parametrize(("task", "left"), [("a", "b c y z l1 l2"), ("l1", "a b c y z l2")])
+@pytest.mark.parametrize(("task", "left"), [("a", "b c y z l1 l2 s1"), ("l1", "a b c y z l2 s1")])
 async def test_due_tasks_are_locked_and_those_of_a_rival_skipped(
     connection: asyncpg.Connection, pool: asyncpg.Pool, task: str, left: str
 ) -> None:

@@ -1,8 +1,9 @@
 """E-mails to players: the deliveries of integrations of type email.
 
 The event of a win, or one that the backfill makes, is delivered as a mail instead of a request. So messages have the
-integrations' delivery log, retry schedule and backfill, and one event is one mail. Everything that a mail says is read
-at each attempt: a reward that was revoked, or an address that is gone, takes effect at once, and neither is stored.
+integrations' delivery log, retry schedule and backfill, and one event is one mail, unless two workers read it at the
+same time: nothing is claimed before sending. Everything that a mail says is read at each attempt: a reward that was
+revoked, or an address that is gone, takes effect at once, and neither is stored.
 """
 
 from __future__ import annotations

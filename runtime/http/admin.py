@@ -31,7 +31,7 @@ from runtime.http.admission.idempotency import REPLAYED, KeyedRequest, Replay, i
 from runtime.http.admission.local_rates import LocalRate
 from runtime.http.admission.rates import Policy
 from runtime.http.auth.identity import OF_STAFF, Identity, require_roles, token_missing
-from runtime.http.edge import Edge, body_of, reader
+from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.feeds import exports, live, log_tiles
 from runtime.http.login.api_tokens import Marks, check_creation
@@ -70,8 +70,10 @@ def mount(app: web.Application, edge: Edge) -> None:
         app.router.add_route(verb, path, _guarded(edge, staff, f"{verb} {path.removeprefix(API)}", admin, handler))
 
     for operation, admin in served():
-        handler = codes.import_handler(operation, edge.caller, partial(_scope, edge)) if operation.streamed else None
-        handler = handler or _handler(edge, operation)
+        if operation.streamed:
+            handler = codes.import_handler(operation, edge.caller, partial(_scope, edge), INTERNAL)
+        else:
+            handler = _handler(edge, operation)
         add(operation.verb, PREFIX + operation.path, admin, handler)
     # An unknown export name is an unknown route.
     named = EXPORT.replace("{name}", f"{{name:{'|'.join(EXPORTS)}}}")

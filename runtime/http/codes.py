@@ -28,8 +28,8 @@ from runtime.http.bodies import JSON, stream_body, type_of
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.code_lines import CODE_CHARACTERS_MAX, ERRORS_MAX
-from runtime.wire import codec
-from runtime.wire.schema import Found, is_storable, refused, text_problem
+from runtime.wire import codec, proto_json
+from runtime.wire.schema import is_storable
 from runtime.wire.times import expiry
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -46,6 +46,9 @@ _UNPRINTABLE: Final = "\x7f"
 _SLICE: Final = 4_096
 _PLAIN_ITEM: Final = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*,')
 _HEADINGS: Final = frozenset({"code", "codes", "voucher", "voucher_code", "coupon", "coupon_code"})
+
+_FIELDS: Final = frozenset({"scope", "expires_at", "expiresAt", "idempotency_key", "idempotencyKey"})
+"""Fields of the message that a JSON body may have beside `codes`, by both of their names."""
 
 _EXPIRIES: Final = frozenset({"expires_at", "expires", "expiry", "valid_until"})
 
@@ -71,9 +74,9 @@ class Line(NamedTuple):
 
 
 class Reader(Protocol):
-    """Splits streamed text into lines. `scope` is the scope in the body, if there is one."""
+    """Splits streamed text into lines. `fields` are those of the body beside the codes."""
 
-    scope: dict[str, Any] | None
+    fields: dict[str, Any]
 
     def feed(self, text: str) -> Iterator[Line]: ...
     def end(self) -> Iterator[Line]: ...
@@ -83,7 +86,7 @@ class TextLines:
     """One code per line; blank lines are skipped."""
 
     def __init__(self) -> None:
-        self.scope: dict[str, Any] | None = None
+        self.fields: dict[str, Any] = {}
         self._rest = ""
         self._line = 0
 
@@ -148,10 +151,10 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 class JsonCodes:
-    """`{"codes": ["...", ...]}`, on Core with `scope` before it. A code's line is its index, from 1."""
+    """`{"codes": ["...", ...]}`, with other fields of the message before it. A code's line is its index, from 1."""
 
     def __init__(self) -> None:
-        self.scope: dict[str, Any] | None = None
+        self.fields: dict[str, Any] = {}
         self._rest = ""
         self._line = 0
         self._state = "begin"
@@ -222,7 +225,7 @@ class JsonCodes:
         self._rest, self._state = self._rest[1:], state
 
     def _member(self) -> list[Line] | None:
-        """Consumes `"codes": [`, or the whole `scope` member. Neither has lines: []. None if more text is needed."""
+        """Consumes `"codes": [`, or another member as a whole. Neither has lines: []. None if more text is needed."""
         match = re.match(r'"([^"\\]{1,64})"\s*:\s*(?=\S)', self._rest)
         if match is None:
             if re.fullmatch(r'"[^"\\]{0,64}("\s*(:\s*)?)?', self._rest):
@@ -233,14 +236,16 @@ class JsonCodes:
                 raise invalid("codes", "must be an array of strings")
             self._rest, self._state, self._seen = self._rest[match.end() + 1 :], "item or end", True
             return []
-        if match[1] != "scope":
+        if match[1] not in _FIELDS:
             raise invalid(match[1], "unknown field")
+        if match[1] in self.fields:
+            raise invalid(match[1], "must not be repeated")
+        if self._line > PART:  # Codes were sent without it.
+            raise invalid(match[1], f"must be before codes, since there are more than {PART}")
         if (found := self._value(match.end())) is None:
             return None
-        scope, end = found
-        if not isinstance(scope, dict):
-            raise invalid("scope", "must be an object")
-        self.scope, self._rest, self._state = scope, self._rest[end:], "after member"
+        self.fields[match[1]], end = found
+        self._rest, self._state = self._rest[end:], "after member"
         return []
 
     def _item(self) -> list[Line] | None:
@@ -268,28 +273,39 @@ _TEXTS: Final[dict[str, Callable[[], Reader]]] = {"text/csv": CsvLines, "text/pl
 READERS: Final[dict[str, Callable[[], Reader]]] = {JSON: JsonCodes, **_TEXTS}
 
 
-def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handler:
-    """The handler of the import. `scope(request)` is the scope of the prize or pack; None: it is in the body (Core)."""
+def import_handler(operation: Operation, caller: Caller, scope: Scope, closed: codec.Names = codec.NONE) -> Handler:
+    """The handler of the import. `scope(request)` is the scope of the prize or pack; None: it is in the body (Core).
+
+    closed: fields that the body may not have.
+    """
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
         repeated: list[bool] = []
         taken: dict[int, int] = {}
         # A request without a key gets one, so that a batch whose reply was lost can be retried.
-        key, parts, ends = idempotency_key(request) or ids.make("import"), itertools.count(), _expires_at(request)
+        own, parts, ends = ids.make("import"), itertools.count(), _expires_at(request)
+
+        def given() -> m.ImportCodesRequest:
+            """The body's fields. The header's key and the edge's scope come first."""
+            kind = m.ImportCodesRequest
+            found, _ = codec.read(kind, proto_json.rewritten(kind, reader.fields), closed)
+            found.scope = scope(request) or found.scope
+            found.idempotency_key = idempotency_key(request) or found.idempotency_key or own
+            return found
 
         async def send(batch: list[Line], more: bool) -> None:
-            where, part = scope(request) or _scope_of(reader.scope), next(parts)
+            fields, part = given(), next(parts)
             wrong = {line.number: line.wrong for line in batch if line.wrong}
             message = m.ImportCodesRequest(
-                scope=where,
+                scope=fields.scope,
                 id=codec.path_text("id", request.match_info["id"]),
                 codes=[_UNPRINTABLE if line.wrong else _sendable(line.code) for line in batch],
                 lines=[line.number for line in batch],
                 more=more,
-                expires_at=ends,
+                expires_at=ends or fields.expires_at,
                 expiries=[line.expires_at for line in batch] if any(line.expires_at for line in batch) else [],
-                idempotency_key=key,
+                idempotency_key=fields.idempotency_key,
                 part=part,
             )
             _add_up(total, await _persistently(caller, operation, message), wrong)
@@ -304,7 +320,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 fault.facts["added"] = total.added
             if taken and fault.status in _RESUMED:
                 through = [taken[part] for part in itertools.takewhile(taken.__contains__, itertools.count())]
-                lines = max(through, default=0)
+                lines, key = max(through, default=0), given().idempotency_key
                 fault.facts |= {"lines": lines, "idempotency_key": key}
                 fault.message += (
                     f"; {total.added} codes of {lines} lines were added: to resume, resend with Idempotency-Key {key}"
@@ -400,22 +416,6 @@ def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply, wrong: dict[int
     total.invalid += part.invalid
     total.errors = sorted(total.errors + part.errors, key=lambda error: error.line)[:ERRORS_MAX]
     total.available = part.available or total.available
-
-
-def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
-    if value is None:
-        return None
-    found: Found = []
-    for name, text in value.items():
-        if name not in ("tenant_id", "merchant_id"):
-            found.append((f"scope.{name}", "unknown field"))
-        elif not isinstance(text, str):
-            found.append((f"scope.{name}", "must be a string"))
-        elif problem := text_problem(text):
-            found.append((f"scope.{name}", problem))
-    if found:
-        raise refused(found)
-    return m.Scope(tenant_id=value.get("tenant_id", ""), merchant_id=value.get("merchant_id", ""))
 
 
 def _not_json() -> Fault:

@@ -135,7 +135,7 @@ class _Rows:
         if not operation.has_body:
             found += self._query(operation)
         if operation.streamed:
-            # The body is lines only, so this field is a query parameter.
+            # A body of lines cannot have this field, so it is a query parameter, too.
             found.append(
                 self._document.schemas.parameter(operation.request, fields_of(operation.request)["expires_at"])
             )
@@ -214,7 +214,7 @@ class _Rows:
         name, closed, lines = f"{operation.name}Body", self._closed(operation), dict[str, Schema]()
         if operation.streamed:
             # The fields other than the lines are internal to the edges and Core.
-            closed |= fields_of(operation.request).keys() - {"scope"} - (operation.example or {}).keys()
+            closed |= fields_of(operation.request).keys() - {"scope", "expires_at"} - (operation.example or {}).keys()
             # Lines have no length limit here: the response reports each invalid line.
             any_text = {"type": "array", "items": {"type": "string"}, "minItems": 1}
             lines = dict.fromkeys(operation.example or {}, any_text)

@@ -88,6 +88,12 @@ async def test_import_on_core_takes_its_scope_from_the_body_or_the_query(stack: 
     query = {"scope.tenant_id": stack.tenant_id}
     async with stack.http.post(url, params=query, data="A1\nB2", headers={"Content-Type": "text/plain"}) as answer:
         assert (await answer.json())["data"]["added"] == 1
+    whole = {"scope": {"tenantId": stack.tenant_id}, "codes": ["C3"], "expiresAt": "1893456000", "idempotencyKey": "k1"}
+    again = [await stack.core("POST", f"/prizes/{prize_id}/codes", whole) for _ in range(2)]
+    assert [one.data["added"] for one in again] == [1, 1], "the second is a replay"
+    assert await stack.database.fetchval("SELECT count(*) FROM codes WHERE expires_at = '2030-01-01Z'") == 1
+    with pytest.raises(Fault, match="expires_at: must be before codes"):
+        list(JsonCodes().feed('{"codes": [' + ", ".join(['"A"'] * 3_000) + '], "expires_at": 1}'))
 
 
 async def test_import_with_a_broken_end_says_how_many_were_added(stack: Any, prize_id: str) -> None:
@@ -161,7 +167,7 @@ def test_readers_read_the_same_from_any_chunks(size: int) -> None:
         pieces = [line for start in range(0, len(text), size) for line in cut.feed(text[start : start + size])]
         assert [*pieces, *cut.end()] == expected
         assert expected
-        assert cut.scope == whole.scope
+        assert cut.fields == whole.fields
 
 
 def test_readers_keep_no_endless_value() -> None:

@@ -9401,7 +9401,7 @@ default_message_pool.register_message("game.v1", "Revision", Revision)
 @dataclass(eq=False, repr=False)
 class RevisionFigures(betterproto2.Message):
     """
-    The draws of one game revision since its first play, whatever days are asked for, compared with its odds.
+    The draws of one game revision since its first play, not only of the given days, compared with its odds.
     """
 
     game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)

@@ -14,7 +14,7 @@ from rich.terminal_theme import MONOKAI
 from ops.api import Api
 from ops.ready import welcome
 
-PICTURE: Final = Path(__file__).parents[1] / "docs" / "up.svg"
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "pictures" / "up.svg"
 COLUMNS: Final = 92
 
 

@@ -96,20 +96,22 @@ def as_claimed(tx: Transaction, tenant_id: str, reward_ids: list[str]) -> Result
 
 
 @statement("idempotency.claim")
-def take(tx: Transaction, *values: Any) -> Result:
+def claim_key(tx: Transaction, *values: Any) -> Result:
     names = ("tenant_id", "merchant_id", "subject", "route", "idempotency_key", "request_hash")
     row = tx.insert_unless("keyed_requests", reply=b"", **dict(zip(names, values, strict=True)))
     return [{"requested_at": datetime_of(row["requested_at"])}] if row else []
 
 
 @statement("idempotency.find")
-def find_taken(tx: Transaction, tenant_id: str, *key: str) -> Result:
+def find_key(tx: Transaction, tenant_id: str, *key: str) -> Result:
     row = tx.get("keyed_requests", *key)
     return [of(row, "request_hash reply")] if row else []
 
 
 @statement("idempotency.store_reply")
-def keep(tx: Transaction, tenant_id: str, merchant_id: str, subject: str, route: str, key: str, reply: bytes) -> Result:
+def store_reply(
+    tx: Transaction, tenant_id: str, merchant_id: str, subject: str, route: str, key: str, reply: bytes
+) -> Result:
     row = tx.get("keyed_requests", merchant_id, subject, route, key)
     return int(row is not None and bool(tx.update("keyed_requests", row, reply=reply)))
 

@@ -32,9 +32,6 @@ PID: Final = 1
 ASKS_PID: Final = "SELECT pg_backend_pid()"
 """Asked at start: the same process id as the connection's says that no pooler is in between."""
 
-NOTICED_SECONDS: Final = 1.0
-"""A waiting backend notices by then that its client is gone (client_connection_check_interval)."""
-
 
 class Table(NamedTuple):
     """key: primary key columns. stamped: columns with default now(). once: a unique index over the rows whose last

@@ -13,6 +13,8 @@ from ops.simulation.plan import Plan
 
 T = TypeVar("T")
 
+SECONDS: Final = 60.0
+
 SALTS: Final = 6
 """Schedules with which a smaller plan is tried."""
 
@@ -23,12 +25,11 @@ Fails = Callable[[Plan], str | None]
 class Shrinker:
     """Searches the smallest plan that violates `name`. tried: the number of runs."""
 
-    def __init__(self, fails: Fails, name: str, *, seconds: float = 60.0, salts: int = SALTS) -> None:
+    def __init__(self, fails: Fails, name: str) -> None:
         self.tried = 0
         self._fails = fails
         self._name = name
-        self._salts = salts
-        self._ends = time.perf_counter() + seconds
+        self._ends = time.perf_counter() + SECONDS
 
     def shrink(self, plan: Plan) -> Plan:
         """The reduced plan, which fails in the same way."""
@@ -72,7 +73,7 @@ class Shrinker:
 
     def _still_fails(self, plan: Plan) -> Plan | None:
         """The plan with a salt with which it still fails; None if none was found in time."""
-        for salt in (plan.salt, *(plan.salt + more for more in range(1, self._salts))):
+        for salt in (plan.salt, *(plan.salt + more for more in range(1, SALTS))):
             if time.perf_counter() > self._ends:
                 return None
             self.tried += 1

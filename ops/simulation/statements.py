@@ -87,7 +87,9 @@ def snapshot(tx: Transaction, tenant_id: str, game_id: str) -> Result:
 
 
 @statement("play.insert_terms")
-def keep_terms(tx: Transaction, tenant_id: str, revision_hash: str, game_id: str, terms: bytes, version: int) -> Result:
+def insert_terms(
+    tx: Transaction, tenant_id: str, revision_hash: str, game_id: str, terms: bytes, version: int
+) -> Result:
     tenant = tx.get("tenants", tenant_id)
     if tenant is None or tenant["catalog_version"] != version:
         return 0

@@ -1,6 +1,6 @@
 """The receipt of a play: all that anybody needs to decide the play again, without a server.
 
-`tombola verify` (runtime/commands/evidence/receipts.py) and docs/examples/verify.mjs check one.
+`tombola verify` (runtime/commands/evidence/receipts.py) and runtime/web/verifiers/verify.mjs check one.
 """
 
 from __future__ import annotations

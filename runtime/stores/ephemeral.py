@@ -65,6 +65,11 @@ def tag_of(tenant_id: str, player_id: str) -> str:
     return f"{tenant_id}:{_LABELS[zlib.crc32(player_id.encode('utf-8', 'surrogatepass')) % BUCKETS]}"
 
 
+CONNECT_SECONDS: Final = 1.0
+LANES: Final = 2
+"""Connections of a server."""
+
+
 class Script:
     """A Lua script and its digest on the server."""
 
@@ -91,14 +96,10 @@ class Ephemeral:
         *,
         cluster: bool = False,
         timeout_seconds: float = 0.2,
-        connect_timeout_seconds: float = 1.0,
-        lanes: int = 2,
         on_state: Callable[[bool], None] | None = None,
     ) -> None:
         self._url = url
         self._timeout_seconds = timeout_seconds
-        self._connect_timeout_seconds = connect_timeout_seconds
-        self._lane_count = lanes
         self._on_state = on_state
         self._was_up = False
         self._pipelines: dict[str, Pipeline] = {}
@@ -114,8 +115,8 @@ class Ephemeral:
         if self._is_cluster:
             self._cluster = RedisCluster.from_url(
                 self._url,
-                socket_timeout=self._connect_timeout_seconds,
-                socket_connect_timeout=self._connect_timeout_seconds,
+                socket_timeout=CONNECT_SECONDS,
+                socket_connect_timeout=CONNECT_SECONDS,
             )
             self._refresh = asyncio.get_running_loop().create_task(self._follow_topology(self._cluster))
             with suppress(RedisError, RedisClusterException, OSError):
@@ -232,14 +233,14 @@ class Ephemeral:
             url,
             protocol=2,
             socket_timeout=None,  # The lane has one deadline: a timer per reply costs more than the reply.
-            socket_connect_timeout=self._connect_timeout_seconds,
+            socket_connect_timeout=CONNECT_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
         pipeline = Pipeline(
             pool,
             timeout_seconds=self._timeout_seconds,
-            connect_timeout_seconds=self._connect_timeout_seconds,
-            lanes=self._lane_count,
+            connect_timeout_seconds=CONNECT_SECONDS,
+            lanes=LANES,
             on_state=self._report_state,
         )
         self._pipelines[url] = pipeline

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.rules.draw import Words, pick_by_sums, pick_certain, plan_key, running_sums, scaled, seed_hash
+from runtime.rules.draw import Words, pick_by_sums, pick_certain, running_sums, scaled, seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser
@@ -151,11 +151,10 @@ WORK: Final = """async ([address, cases]) => {
     const check = await import(address);
     return cases.map(([seed, client, weights]) => {
         const word = check.word(seed, client, 0);
-        const plan = check.planWord(seed, 3);
         return [
-            check.hashSeed(seed), word, check.word(seed, client, 11), plan,
+            check.hashSeed(seed), word, check.word(seed, client, 11),
             check.pick(check.runningSums(weights), word),
-            check.pickCertain(check.runningSums(check.scaled(weights)), plan),
+            check.pickCertain(check.runningSums(check.scaled(weights)), word),
         ];
     });
 }"""
@@ -173,10 +172,10 @@ async def test_draw_in_the_page_equals_the_rules(fair: World, visit: Visit) -> N
     found = await visit.page.evaluate(WORK, [address, cases])
     for (seed, client, weights), answer in zip(cases, found, strict=True):
         raw = bytes.fromhex(seed)
-        words, plan = Words(raw, client), Words(plan_key(raw)).word(3)
+        words = Words(raw, client)
         picked = pick_by_sums(running_sums(weights), words.word(0))
-        certain = pick_certain(running_sums(scaled(weights)), plan)
-        expected = [seed_hash(raw), words.word(0), words.word(11), plan, -1 if picked is None else picked, certain]
+        certain = pick_certain(running_sums(scaled(weights)), words.word(0))
+        expected = [seed_hash(raw), words.word(0), words.word(11), -1 if picked is None else picked, certain]
         assert answer == expected
 
 

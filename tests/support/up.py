@@ -1,7 +1,6 @@
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -11,30 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ops.devstack import PORTS
-from ops.servers.base import wait_for
+from ops.servers.base import free_ports, wait_for
 from tests.support.stack import PATIENT
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 100
 STOP_SECONDS = 60
 """Ceilings of what hangs, as all in tests (tests.support.waiting); a test that starts twice needs a mark beyond."""
-
-
-def free_ports() -> int:
-    """The first of as many ports in a row as it takes that nobody listens on."""
-    # Processes that were started together begin far from each other.
-    for base in range(20000 + os.getpid() % 50 * 200, 60000, 20):
-        probes = [socket.socket() for _ in PORTS]
-        try:
-            for offset, probe in enumerate(probes):
-                probe.bind(("127.0.0.1", base + offset))
-            return base
-        except OSError:
-            continue  # taken, so the next ones are tried
-        finally:
-            for probe in probes:
-                probe.close()
-    raise RuntimeError("no free ports in a row")
 
 
 @contextmanager
@@ -45,7 +27,7 @@ def up(data_dir: Path, *arguments: str, **environ: str) -> Iterator[tuple[subpro
     log = data_dir.parent / "up.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*command, "--port-base", str(free_ports()), *arguments],
+            [*command, "--port-base", str(free_ports(len(PORTS))), *arguments],
             cwd=ROOT,
             env={**os.environ, **{name.upper(): str(value) for name, value in PATIENT.items()}, **environ},
             stdout=output,

@@ -12,7 +12,7 @@ A mutant keeps the parameters of the original and can be prepared, so conditions
     repeat    a DISTINCT is left out
 
 A place is named by its part of the statement (a WITH's name, a guard's, else `main`) because the commit is sent without
-the parts that it does not need. Conditions on tenant_id are not mutated: tests/sql/test_neighbours.py checks them.
+the parts that it does not need. Conditions on tenant_id are not mutated: tests/sql/test_statements.py checks them.
 """
 
 import re

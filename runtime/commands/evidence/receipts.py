@@ -1,6 +1,6 @@
 """Checks the receipt of a play, without the service: `tombola verify FILE`.
 
-docs/examples/verify.mjs makes the same checks, with the same findings, in JavaScript.
+runtime/web/verifiers/verify.mjs makes the same checks, with the same findings, in JavaScript.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The page that checks the receipt of a play in the browser, at /verify.
 
-It runs docs/examples/verify.mjs and sends nothing.
+It runs runtime/web/verifiers/verify.mjs and sends nothing.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardReques
 
 
 def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[Any], ...]:
-    """$3.. of `keep_standings`."""
+    """$3 and the following of `insert_standings`."""
     return (
         [one.player_id for one in scores],
         [one.display_name for one in scores],

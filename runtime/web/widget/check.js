@@ -15,18 +15,12 @@ export const hashText = (text) => bytesToHex(sha256(utf8.encode(text)));
 /** SHA-256 of a seed, in hex. @param {string} seed hex */
 export const hashSeed = (seed) => bytesToHex(sha256(hexToBytes(seed)));
 
-/** Word `i` of a draw, in [0, 1]. @param {Uint8Array} key @param {string} clientSeed @param {number} i */
-function wordOf(key, clientSeed, i) {
-  const digest = hmac(sha256, key, utf8.encode(`${clientSeed}:${i}`));
+/** Word `i` of a draw, in [0, 1]. @param {string} seed hex @param {string} clientSeed @param {number} i */
+export function word(seed, clientSeed, i) {
+  const digest = hmac(sha256, hexToBytes(seed), utf8.encode(`${clientSeed}:${i}`));
   // BigInt to Number rounds like Python's division; dividing by a power of two is exact.
   return Number(new DataView(digest.buffer, digest.byteOffset).getBigUint64(0)) / 2 ** 64;
 }
-
-/** @param {string} seed hex @param {string} clientSeed @param {number} i */
-export const word = (seed, clientSeed, i) => wordOf(hexToBytes(seed), clientSeed, i);
-
-/** Word `j` of a drop plan. @param {string} seed hex @param {number} j */
-export const planWord = (seed, j) => wordOf(hmac(sha256, hexToBytes(seed), utf8.encode("plan")), "", j);
 
 /** Cumulative sums in list order, as in the draw. @param {number[]} weights */
 export function runningSums(weights) {

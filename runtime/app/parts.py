@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import structlog
@@ -30,7 +30,7 @@ from runtime.jobs import jobs
 from runtime.metrics import ROLES, Stores
 from runtime.rpc.client import RpcCaller
 from runtime.stores import history, replica
-from runtime.stores.database import HOME, Database, at
+from runtime.stores.database import HOME, Database, StoreUnavailable, at
 from runtime.stores.databases import FOLLOW_SECONDS, Databases, DatabasesMissing, database_of, read_directory
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.heartbeat import EVERY_SECONDS as PRESENCE_SECONDS
@@ -43,6 +43,8 @@ from runtime.wire import contacts
 from sql.migrate import MigrationError
 from sql.pooler import PoolerUnsuitable
 
+T = TypeVar("T")
+
 CLOCK_SECONDS: Final = 20.0
 """How often the database's time is read again, since clocks drift."""
 
@@ -54,6 +56,9 @@ HISTORY: Final = "history"
 
 REPLICA: Final = "replica"
 """The job that measures a read replica's lag."""
+
+START_SECONDS: Final = 10.0
+"""How long a start waits for a database that is slow to answer. One that refuses ends it at once."""
 
 _NOT_REACHED: Final = (Fault, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
 
@@ -125,7 +130,7 @@ class Parts:
         """Connects to the databases and registers this process in each."""
         database = database_of(self._settings)
         try:
-            await database.start()
+            await _patiently(database.start)
         except _NOT_REACHED as error:
             raise _not_reached(error) from None
         except PoolerUnsuitable as error:
@@ -133,8 +138,9 @@ class Parts:
         self._database = database
         for part in database.parts:
             presence = self._presences[part.name] = Presence()
+            begin = partial(presence.begin, part)
             try:
-                if missing := await presence.begin(part):
+                if missing := await (_patiently(begin) if part.name == HOME else begin()):
                     which = "the database" if part.name == HOME else f"the database {part.name}"
                     raise CannotStart(f"tombola: {which} lacks {', '.join(missing)}; run `tombola migrate` first")
                 if isinstance(database, Databases) and part.name == HOME:
@@ -147,7 +153,7 @@ class Parts:
             except MigrationError as error:
                 raise CannotStart(f"tombola: {error}") from None
         try:
-            await read_directory(database)
+            await _patiently(partial(read_directory, database))
         except _NOT_REACHED as error:
             raise _not_reached(error) from None
         except DatabasesMissing as error:
@@ -263,6 +269,17 @@ async def _within(ends: float, what: str, work: Awaitable[Any]) -> None:
         await asyncio.wait_for(work, max(0.01, ends - time.monotonic()))
     except TimeoutError:
         log.warning("drain_gave_up", what=what)
+
+
+async def _patiently(step: Callable[[], Awaitable[T]]) -> T:
+    """The step's result. Repeats it while the database is slow to answer, for START_SECONDS."""
+    ends = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return await step()
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, TimeoutError) or time.monotonic() >= ends:
+                raise
 
 
 def _not_reached(error: BaseException) -> CannotStart:

@@ -14,7 +14,7 @@ from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.errors import Fault
 from runtime.stores.database import Database, StoreUnavailable
 from sql import connections
-from sql.migrate import migrate
+from sql.migrate import REMOVAL_LOCK_KEY, migrate
 from tests.support.directories import serving_postgres
 from tests.support.stack import AS_SHIPPED, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
@@ -60,6 +60,28 @@ async def test_frozen_backend_is_abandoned_and_its_slot_freed(module_database_ur
         assert again.http == 200
         await until(lambda: gone(world, pid))
         assert len(await world.plays()) == 1
+
+
+async def test_start_waits_for_a_slow_database(module_database_url: str, valkey_url: str) -> None:
+    settings = settings_of(module_database_url, valkey_url, database_statement_timeout_seconds=0.3)
+    rival, tried = await asyncpg.connect(module_database_url), set[int | None]()
+
+    async def start() -> None:
+        async with new_stack(settings):
+            pass
+
+    async def tried_twice() -> bool:
+        tried.add(await rival.fetchval("SELECT max(pid) FROM pg_locks WHERE NOT granted"))
+        return starting.done() or len(tried - {None}) > 1
+
+    try:
+        async with rival.transaction():
+            await rival.execute("SELECT pg_advisory_xact_lock($1)", REMOVAL_LOCK_KEY)
+            starting = asyncio.ensure_future(start())
+            await until(tried_twice)
+        await starting
+    finally:
+        await rival.close()
 
 
 async def gone(world: World, pid: int) -> bool:

@@ -115,7 +115,7 @@ WHERE tenant_id = $1 AND game_id = $2 AND player_id = ANY($3::text[]) AND day > 
   AND NOT EXISTS (
       SELECT FROM tenants AS t, pg_stat_activity AS a
       WHERE t.tenant_id = $1 AND a.datname = current_database() AND a.pid <> pg_backend_pid()
-        AND age(a.backend_xmin) >= age(t.xmin))
+        AND a.backend_type = 'client backend' AND age(a.backend_xmin) >= age(t.xmin))
 
 -- name: find
 -- Plays of these sessions ($2), or of game $5 by these players ($3) under these idempotency keys ($4).

@@ -86,6 +86,7 @@ REPORT_SECONDS: Final = 5.0
 
 BEHIND: Final = Gauge("tombola_audit_behind_seconds", "Age of the oldest change that is not checked yet.", ["database"])
 OPEN: Final = Gauge("tombola_violations_open", "Open violations, by check.", ["check", "database"])
+BEHIND.labels(HOME)
 for _name in CHECKS:
     OPEN.labels(_name, HOME)
 

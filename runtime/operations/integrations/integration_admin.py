@@ -97,6 +97,8 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks = Checks()
         if update.type and update.type != wanted.type:
             checks.problem("type", "cannot be changed")
+        if update.merchant_id and update.merchant_id != wanted.merchant_id:
+            checks.problem("merchant_id", "cannot be changed")
         config_input = as_input(wanted.config)
         has_secret = _has_secret(stored if SECRET_FIELDS[0] not in config_input else config_input)
         _check(checks, wanted, for_validation(stored, config_input), has_secret=has_secret)

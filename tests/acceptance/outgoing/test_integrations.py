@@ -76,7 +76,7 @@ async def test_integration_update_keeps_omitted_fields_and_the_secret(stack: Any
     got = await receiver.next()
     assert got.path.endswith("/moved")
     Webhook(SECRET).verify(got.body, dict(got.headers))
-    for wrong in ({"type": "INTEGRATION_TYPE_CRM"}, {"events": []}, {"config": {"url": "ftp://x"}}):
+    for wrong in ({"type": "crm"}, {"events": []}, {"config": {"url": "ftp://x"}}, {"merchant_id": "m"}):
         assert (await stack.admin("PUT", path, wrong)).code == "INVALID_ARGUMENT"
     assert (await stack.admin("PUT", "/admin/integrations/integration_x", {"events": ["y"]})).http == 404
 

@@ -197,7 +197,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "warnings": "Warnings about the parts of `settings` that follow a game's `ui`. Only after a create or update."
     },
     "CampaignAnalytics": {
-        "rewards_by_status": "The number of rewards per status, by its stored name."
+        "rewards_by_status": "The number of rewards by status, such as REWARD_STATUS_WON."
     },
     "CampaignAnalyticsReply": {
         "analytics": "The figures."

@@ -29,7 +29,7 @@ ERASED: Final = sql.load("erasure")["is_erased"]
 
 
 async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListHistoryReply:
-    """The player's plays of a game, newest first. NOT_FOUND UNKNOWN_GAME."""
+    """The player's plays of a game, by the start of their session, newest first. NOT_FOUND UNKNOWN_GAME."""
     if not request.player_id:
         raise invalid("player_id", "is required")
     tenant_id = tenant_of(request)

@@ -40,7 +40,9 @@ async def inspect_player(engine: Engine, request: m.AboutPlayerRequest) -> m.Ins
 
 
 async def list_plays(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListHistoryReply:
-    """Lists the player's plays, newest first. POST /plays/{id}/replay returns a play's decision path."""
+    """Lists the player's plays, by the start of their session, newest first. POST /plays/{id}/replay returns a play's
+    decision path.
+    """
     rows, pagination = await _page(engine, "plays", request, key="play_id", replica=True)
     return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
 

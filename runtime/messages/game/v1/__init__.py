@@ -2599,7 +2599,7 @@ class CampaignAnalytics(betterproto2.Message):
         4, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_INT32)
     )
     """
-    The number of rewards per status, by its stored name.
+    The number of rewards by status, such as REWARD_STATUS_WON.
     """
 
     prizes: "list[PrizeSummary]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -8036,7 +8036,8 @@ default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)
 class PrizeFulfillment(betterproto2.Message):
     """
     config.secret is write-only, as in Integration. If a webhook or workflow has none, one is generated and returned
-    once, as config.secret_once.
+    once, as config.secret_once. An update without it or the headers keeps them, unless the origin of `url` changes: then
+    both must be sent again.
     """
 
     redemption_mode: "RedemptionMode" = betterproto2.field(
@@ -10903,8 +10904,8 @@ default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGame
 @dataclass(eq=False, repr=False)
 class UpdateIntegrationRequest(betterproto2.Message):
     """
-    The type cannot change. A config without the secret keeps the stored one. A config without headers, or with a header
-    sent as ***, keeps the stored values.
+    The type and the merchant cannot change. A config without the secret keeps the stored one. A config without headers,
+    or with a header sent as ***, keeps the stored values.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)

@@ -161,6 +161,15 @@ SELECT EXISTS (SELECT FROM rewards WHERE tenant_id = $1 AND prize_id = $2)
           AND EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = r.game_id)
     )
 
+-- name: has_codes_or_units_to_deliver
+-- Whether a reward of prize $2 that may still be delivered has a code, which its player would get with a delivery over
+-- another channel, or several units, for which voucher_code would give one code.
+SELECT EXISTS (
+    SELECT FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.prize_id = $2 AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+      AND (r.quantity > 1 OR EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.reward_id = r.reward_id))
+)
+
 -- name: remove
 -- Deletes a prize that was never used, with its stock and codes.
 WITH unstocked AS (

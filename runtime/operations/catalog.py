@@ -130,7 +130,7 @@ def stale(kind: str, current: int) -> Fault:
     )
 
 
-def has_history(kind: str, name: str, what: str) -> Fault:
-    """FAILED_PRECONDITION: a change of `what` would switch to other wallets than plays used, or change past costs."""
-    message = f"{what} of {kind} {name!r} cannot change: it was played"
+def has_history(kind: str, name: str, what: str, why: str = "it was played") -> Fault:
+    """FAILED_PRECONDITION: a change of `what` would switch to other wallets than plays used, or change past rewards."""
+    message = f"{what} of {kind} {name!r} cannot change: {why}"
     return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message)

@@ -203,7 +203,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         {"campaign_id": "camp_1", "file_sha256": "9f86d081884c7d65..."},
     ),
     "HAS_HISTORY": Refusal(
-        _NOT_NOW, "after the first play, wallet scope, merchant, currency, or a type of points or turns cannot change"
+        _NOT_NOW,
+        "after the first play, wallet scope, merchant, currency, or a type of points or turns cannot change; nor can"
+        " a channel that undelivered rewards rely on",
     ),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "the total would be below the number already awarded"),
     "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "the current status does not allow this transition"),

@@ -42,7 +42,7 @@ from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, provided, search_
 from runtime.operations.currencies import CURRENCIES
 from runtime.operations.games import frozen
 from runtime.operations.games import game_admin as games
-from runtime.operations.prizes import claim_fields, release
+from runtime.operations.prizes import claim_fields, history, release
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
 from runtime.outgoing.channels import CHANNELS, as_input, for_validation, leaked_secrets, with_secret, with_stored
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS, prize_context, shown_config, vault_of
@@ -183,7 +183,8 @@ async def alter(
     if prize.campaign_id != before["campaign_id"]:
         await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
-    await _refuse_recounted(connection, tenant_id, before, prize)
+    await history.refuse_recounted(connection, tenant_id, before, prize)
+    await history.refuse_redelivered(connection, tenant_id, before, prize.fulfillment.channel)
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id, before["name"])
     shown_once: dict[str, str] = {}
@@ -424,14 +425,6 @@ def _columns(prize: m.Prize, config: dict[str, Any], schedule: dict[str, Any] | 
         claim_fields.stored(prize.claim_fields),
         schedule,
     )
-
-
-async def _refuse_recounted(connection: asyncpg.Connection, tenant_id: str, before: Any, prize: m.Prize) -> None:
-    """HAS_HISTORY if the costs of earlier wins would change. A currency that is missing can still be set."""
-    retyped = prize.type != before["type"] and not {POINTS, TURNS}.isdisjoint((prize.type, before["type"]))
-    changed = "type" if retyped else "currency" if before["currency"] not in ("", prize.currency) else ""
-    if changed and await connection.fetchval(_SQL["has_history"], tenant_id, before["id"]):
-        raise catalog.has_history("prize", before["name"], changed)
 
 
 async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_id: str, name: str) -> None:

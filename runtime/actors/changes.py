@@ -10,6 +10,7 @@ Rows are Structs of msgspec, which takes 0.2 us to make one; a NamedTuple takes 
 from __future__ import annotations
 
 from datetime import date
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -247,7 +248,8 @@ class Changes(msgspec.Struct):
     """What one or more decisions change: a field for each parameter of the commit statement, in order.
 
     catalog_version 0 commits at any version of the catalogue. Rows that several decisions share are in dicts by their
-    key, which is their first fields. The statement takes them sorted by key, which fixes the lock order.
+    key, which is their first fields. The statement takes them sorted by key, which fixes the lock order; plays and
+    grants too.
     """
 
     catalog_version: int = 0
@@ -398,15 +400,24 @@ class Changes(msgspec.Struct):
         """The rows of each non-empty parameter, by field name."""
         _, *fields = astuple(self)
         # A shared row begins with its key, so this sorts by key.
-        return {
+        found = {
             name: rows if type(rows) is list else sorted(rows.values())
             for name, rows in zip(NAMES, fields, strict=True)
             if rows
         }
+        for name in found.keys() & _INSERTED_ONCE.keys():
+            found[name] = sorted(found[name], key=_INSERTED_ONCE[name])
+        return found
 
 
 NAMES: Final = tuple(name for name in Changes.__struct_fields__ if name != "catalog_version")
 """The fields that are parameters of the statement, in order."""
+
+_INSERTED_ONCE: Final = {
+    "plays": attrgetter("play_id"),
+    "grants": attrgetter("player_id", "game_id", "milestone_id"),
+}
+"""The keys of lists that a concurrent commit may insert, too: in another order, the two would deadlock."""
 
 _COUNTS: Final = ("play_counts", "stock", "prize_days", "prize_players")
 """The fields with summable rows."""

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import astuple
 
 import sql
-from runtime.actors.changes import Changes, NewPlay, PlayCount, TurnMove, _cap_of_both
+from runtime.actors.changes import Changes, NewGrant, NewPlay, PlayCount, TurnMove, _cap_of_both
 from runtime.actors.statement import (
     COMMIT,
     FIRST_NUMBER,
@@ -88,8 +88,11 @@ def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
             changes.count_play(PlayCount(name, "ann", TODAY, 1, cap=0, day_cap=0))
             changes.take_prize(name, name, 1, TODAY, stocked=True, per_user=0, per_day=0)
             changes.move_balance("e", name, "s", "coin", 0, 1, "play_reward", "p")
+            changes.grants.append(NewGrant(name, "ann", "rung", "", None, None, None))
+            changes.plays.append(NewPlay(name, "g", "ann", "s", 1, b"", "", {}, b"", 0, 0, 0, None, None))
     left, right = one.rows(), two.rows()
-    assert list(left) == list(right) == ["play_counts", "balances", "ledger", "stock", "prize_days", "prize_players"]
+    parts = ["plays", "play_counts", "balances", "ledger", "stock", "prize_days", "prize_players", "grants"]
+    assert list(left) == list(right) == parts
     for name in left.keys() - {"ledger"}:  # the ledger keeps its own order
         assert left[name] == right[name] == sorted(left[name])
 

@@ -2,7 +2,8 @@
 
 Wrong codes are counted in Postgres, over all processes: of each player, of each address and network, and in each
 campaign. Each count is a leaky bucket. Above its limit, every further wrong code doubles the wait until the next one,
-up to an hour. A request during a wait is refused by a read, before the code is looked up.
+up to an hour. A request during a wait is refused by a read, before the code is looked up. Requests of one player, or
+of one address without a player, are looked up and counted one at a time.
 
 A campaign above its limit refuses only players and addresses with a wrong code of their own. So an attacker needs a new
 player and a new address for each guess, and cannot lock the others out. A right code is never counted.
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import asyncpg
+
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations.players.challenges import NETWORK_TIMES
 from runtime.outgoing.vault import vault_of
+from runtime.stores.database import Database
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("redemptions")
@@ -60,10 +64,20 @@ def _key(limit: Limit, name: str) -> str:
     return f"{limit.kind} {name}"
 
 
-async def refuse_waiting(engine: Engine, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
+async def wait_for_rivals(connection: asyncpg.Connection, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
+    """Begins a lookup: waits for those of the same player or address, and refuses as `refuse_waiting`."""
+    limit, name = guessers[0]
+    if limit is not CAMPAIGN:
+        await connection.execute(_SQL["lock_guesser"], tenant_of(request), _key(limit, name))
+    await refuse_waiting(connection, request, guessers)
+
+
+async def refuse_waiting(
+    source: Database | asyncpg.Connection, request: m.RedeemCodeRequest, guessers: Guessers
+) -> None:
     """RESOURCE_EXHAUSTED RATE_LIMITED if the player, its address or its network has to wait."""
     keys, leaks = [_key(*one) for one in guessers], [1 / limit.seconds for limit, _ in guessers]
-    rows = {row["guesser"]: row for row in await engine.database.fetch(_SQL["waits"], tenant_of(request), keys, leaks)}
+    rows = {row["guesser"]: row for row in await source.fetch(_SQL["waits"], tenant_of(request), keys, leaks)}
     has_guessed = any(rows[key]["level"] > 0 for key in keys[:-1] if key in rows)
     for (limit, _), key in zip(guessers, keys, strict=True):
         if key in rows and (wait_seconds := rows[key]["wait_seconds"]) > 0 and (limit is not CAMPAIGN or has_guessed):
@@ -76,10 +90,10 @@ async def refuse_waiting(engine: Engine, request: m.RedeemCodeRequest, guessers:
             )
 
 
-async def count_wrong(engine: Engine, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
+async def count_wrong(connection: asyncpg.Connection, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
     """Counts a wrong code, before it is answered."""
     for limit, name in guessers:
-        await engine.database.execute(
+        await connection.execute(
             _SQL["count_wrong"],
             tenant_of(request),
             _key(limit, name),

@@ -83,21 +83,22 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
             return replace(first, guest_player_id=newcomer if player_id == newcomer else "")
         check_open(row, row["status"], engine.clock.now())
         check_entry(row)
-        await guesses.refuse_waiting(engine, request, guessers)
+        await guesses.refuse_waiting(engine.database, request, guessers)
         key = codes.open_key(engine, tenant_id, request.campaign_id, row["sealed"])
         entered = _Entered(player_id, player_id == newcomer, codes.code_hash(key, code), keyed_request)
         try:
-            made = await engine.database.transaction(partial(_redeem, request=request, entered=entered))
+            work = partial(_redeem, request=request, entered=entered, guessers=guessers)
+            made = await engine.database.transaction(work)
         except Merged as merged:
             player_id = merged.player_id
             continue
         except asyncpg.UniqueViolationError:
             continue  # The key was used meanwhile.
+        if isinstance(made, Fault):
+            raise made
         if made is not None:
             announce(engine, tenant_id, row["merchant_id"], made)
             return replace(answer_of(made), guest_player_id=newcomer if player_id == newcomer else "")
-        if (refusal := await _refusal(engine, request, entered, guessers)) is not None:
-            raise refusal
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the player is being merged; try again", retry_after_seconds=1)
 
 
@@ -122,17 +123,18 @@ class _Entered(NamedTuple):
 
 
 async def _redeem(
-    connection: asyncpg.Connection, request: m.RedeemCodeRequest, entered: _Entered
-) -> Mapping[str, Any] | None:
-    """Marks the code as used and pays it. None: it cannot be used."""
+    connection: asyncpg.Connection, request: m.RedeemCodeRequest, entered: _Entered, guessers: guesses.Guessers
+) -> Mapping[str, Any] | Fault | None:
+    """Marks the code as used and pays it; otherwise as `_refusal`. Its Fault is returned: the count commits."""
     tenant_id, player_id = tenant_of(request), entered.player_id
     redemption_id = ids.make("redemption")
+    await guesses.wait_for_rivals(connection, request, guessers)
     if not entered.newcomer:
         await lock_player(connection, tenant_id, player_id)
     about = (tenant_id, request.campaign_id, entered.code_hash, redemption_id)
     row = await connection.fetchrow(SQL["take_code"], *about)
     if row is None:
-        return None
+        return await _refusal(connection, request, entered, guessers)
     if entered.newcomer:
         await connection.execute(_MEET, tenant_id, player_id)
     paid = Payment(redemption_id, row["pack_id"], request.campaign_id, player_id, code_hash=entered.code_hash)
@@ -232,7 +234,7 @@ def check_entry(row: Any) -> None:
 
 
 async def _refusal(
-    engine: Engine, request: m.RedeemCodeRequest, entered: _Entered, guessers: guesses.Guessers
+    connection: asyncpg.Connection, request: m.RedeemCodeRequest, entered: _Entered, guessers: guesses.Guessers
 ) -> Fault | None:
     """Why the code cannot be used. Counts it as wrong, unless the player itself has used it. None: a concurrent request
     with the same key used it, so this one gets its reply.
@@ -240,12 +242,12 @@ async def _refusal(
     A used code counts only for the player who enters it: many players behind one address may race for one code.
     """
     about = (tenant_of(request), request.campaign_id, entered.code_hash, entered.player_id, entered.keyed_request.key)
-    row = await engine.database.fetchrow(SQL["code"], *about)
+    row = await connection.fetchrow(SQL["code"], *about)
     if row is not None and row["own_key"]:
         return None
     if row is None or not row["own"]:
         used = row is not None and row["used"] and bool(request.player_id)
-        await guesses.count_wrong(engine, request, guessers[:1] if used else guessers)
+        await guesses.count_wrong(connection, request, guessers[:1] if used else guessers)
     if row is not None and row["used"]:
         return Fault(Status.ALREADY_EXISTS, "CODE_USED", "the code has been used", field="code", own=row["own"])
     if row is not None and row["ended"] and row["status"] == "active":

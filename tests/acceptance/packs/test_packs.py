@@ -114,8 +114,9 @@ async def test_guests_redemption_moves_to_the_player_once(world: World) -> None:
 
 async def test_wrong_codes_wait_longer_each_time_and_a_right_one_is_refused_meanwhile(world: World) -> None:
     await make_pack(world, "RIGHT-0001")
-    for nth in range(guesses.PLAYER.most):
-        assert (await redeem(world, f"WRONG-{nth:04}")).reason == "UNKNOWN_CODE"
+    wrong = [redeem(world, f"WRONG-{nth:04}") for nth in range(2 * guesses.PLAYER.most)]
+    found = sorted(one.reason for one in await asyncio.gather(*wrong))
+    assert found == ["RATE_LIMITED"] * guesses.PLAYER.most + ["UNKNOWN_CODE"] * guesses.PLAYER.most
     waits = []
     for _ in range(3):
         refused = await redeem(world, "RIGHT-0001")

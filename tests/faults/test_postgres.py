@@ -115,9 +115,7 @@ async def test_transaction_sends_no_more_to_a_frozen_backend(server: Postgres, m
 
 
 @pytest.mark.fault("Process paused", size="a transaction that stops", figure="its lock is free, then 503")
-async def test_transaction_that_idles_is_ended_and_its_locks_are_free(
-    server: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_idle_transaction_is_ended_with_its_locks(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
     database, locked = Database(server.url("tombola"), size=2, acquire_seconds=60, statement_seconds=60), list[int]()
 

@@ -169,8 +169,7 @@ async def test_plays_share_the_server_connections_of_a_pooler(
     postgres: Postgres, make_database: Callable[[], str], valkey_url: str, valkey_flush: None
 ) -> None:
     name = make_database().rpartition("/")[2]
-    values = ("off", "force_generic_plan", "'300ms'", "'20s'")
-    for setting, value in zip(SETTINGS, values, strict=False):
+    for setting, value in zip(SETTINGS, ("off", "force_generic_plan", "'300ms'", "'20s'"), strict=False):
         postgres.psql(f"alter database {name} set {setting} = {value}")
     options = {"pool_mode": "transaction", "ignore_startup_parameters": IGNORED, "default_pool_size": str(SESSIONS)}
     with pooled(postgres, **options) as pooler:

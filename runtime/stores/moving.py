@@ -145,7 +145,8 @@ class Move:
         ):
             raise NotMoved("the directory has changed; run it again")
         self._report(f"copying from {self._source_name} to {self._target_name}")
-        await self._remove_rows(self._target)  # Of an earlier try.
+        await self._drop_subscription()  # Of an earlier try, as the rows.
+        await self._remove_rows(self._target)
         tables = list(tenant_tables())
         await self._source.execute(
             await self._source.fetchval(_SQL["create_publication"], self._name, self._tenant_id, tables)
@@ -248,11 +249,15 @@ class Move:
 
     async def _give_up(self, target: str) -> None:
         """Ends a move before its switch: the tenant stays, and its copy is removed."""
+        # First, and without the target: if that is lost, the slot would fill the source's disk.
+        async with _connected(self._urls[self._source_name]) as self._source:
+            await self._refuse_without_tenant(self._source, self._source_name, target)
+            await self._drop_slot()
         if await self._home.fetchval(_DIRECTORY["give_up"], self._tenant_id) is None:
             return
         self._report(f"removing the incomplete copy in {target}")
-        async with self._connected_to(self._source_name, target):
-            await self._disconnect()
+        async with _connected(self._urls[target]) as self._target:
+            await self._drop_subscription()
             await self._remove_rows(self._target)
 
     async def _finish(self, source: str, rows: dict[str, tuple[int, str]] | None = None) -> None:
@@ -260,7 +265,9 @@ class Move:
         self._report(f"removing the old rows in {source}")
         target = self._target_name if rows is not None else self._source_name
         async with self._connected_to(source, target):
-            await self._disconnect()
+            await self._refuse_without_tenant(self._target, target, source)
+            await self._drop_subscription()
+            await self._drop_slot()
             await asyncio.sleep(2 * FOLLOW_SECONDS)
             found = await self._rows(self._source) if rows is not None else {}
             if late := [name for name, one in found.items() if rows is not None and one != rows[name]]:
@@ -271,11 +278,24 @@ class Move:
             await self._remove_rows(self._source)
         await self._home.execute(_DIRECTORY["finish"], self._tenant_id)
 
-    async def _disconnect(self) -> None:
-        """Drops the subscription, its slot and the publication."""
+    async def _refuse_without_tenant(self, kept: asyncpg.Connection, name: str, other: str) -> None:
+        """Raises NotMoved if the database that the directory names lacks the tenant: `other` may have its only rows."""
+        if not await kept.fetchval(_SQL["exists"], self._tenant_id):
+            raise NotMoved(
+                f"the directory says that {self._tenant_id} lives in {name}, which lacks it. Its rows in {other} are"
+                f" kept. If {HOME} was restored to an earlier time and {other} has the tenant, run in {HOME}:"
+                f" UPDATE tenant_databases SET database = '{other}', moving_to = '', moved_from = '', paused_until ="
+                f" NULL, changed_at = clock_timestamp() WHERE tenant_id = '{self._tenant_id}'"
+            )
+
+    async def _drop_subscription(self) -> None:
+        """Drops the target's subscription, without its slot."""
         if drop := await self._target.fetchval(_SQL["drop_subscription"], self._name):
             for statement in drop.split("; "):
                 await self._target.execute(statement)
+
+    async def _drop_slot(self) -> None:
+        """Drops the source's slot and publication."""
         async with asyncio.timeout(LIVE_SECONDS):
             while True:
                 try:

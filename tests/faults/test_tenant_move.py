@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 
 from ops.servers.postgres import DISPOSABLE, Postgres
@@ -263,6 +264,31 @@ async def test_move_is_given_up_if_the_copy_differs(stack: Stack, server: Postgr
     with pytest.raises(NotMoved, match="the copy differs in stock"):
         await move.run()
     await is_whole(players, server, "home", "eu")
+
+
+@pytest.mark.parametrize("step", ["moving_to", "moved_from"])
+async def test_only_rows_of_a_tenant_are_kept(stack: Stack, server: Postgres, step: str) -> None:
+    stack = await make_tenant(stack, f"tenant_{step}")
+    query = f"UPDATE tenant_databases SET database = 'eu', {step} = 'home' WHERE tenant_id = $1"
+    await stack.engine.database.parts[0].execute(query, stack.tenant_id)
+    with pytest.raises(NotMoved, match="lives in eu, which lacks it"):
+        await Move(stack.process.settings, stack.tenant_id, "eu", print).run()
+    assert await rows_of(server.url("home"), stack.tenant_id) == {"tenants": 1}
+
+
+async def test_target_lost_during_a_move_leaves_no_slot(stack: Stack, server: Postgres) -> None:
+    stack = await make_tenant(stack, "tenant_target_lost")
+
+    def lose_target(step: str) -> None:
+        if step == "pausing":
+            move._urls["eu"] = server.url("lost")
+            raise InterruptedError
+
+    move = Move(stack.process.settings, stack.tenant_id, "eu", lose_target)
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await move.run()
+    assert await left_over(server) == []
+    await Move(stack.process.settings, stack.tenant_id, "eu", print).run()
 
 
 async def begin_command(stack: Stack, *words: str) -> asyncio.subprocess.Process:

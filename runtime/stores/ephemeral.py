@@ -203,12 +203,15 @@ class Ephemeral:
         """Clears every server. Raises EphemeralDown, or RedisError if one refuses."""
         await asyncio.gather(*[pipeline.call(("FLUSHDB", "ASYNC")) for pipeline in self._pipelines.values()])
 
-    async def delete_of(self, selected: Callable[[str], bool]) -> None:
-        """Deletes the keys of the tenants that `selected` accepts, by their hash tags: the tenant, or tenant:bucket."""
+    async def delete_of(self, selected: Callable[[str], bool], prefix: str = "") -> None:
+        """Deletes the keys of the tenants that `selected` accepts, by their hash tags: the tenant, or tenant:bucket.
+
+        prefix: that of the keys to delete.
+        """
         for pipeline in self._pipelines.values():
             cursor = b"0"
             while True:
-                cursor, keys = await pipeline.call(("SCAN", cursor, "COUNT", 1000))
+                cursor, keys = await pipeline.call(("SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", 1000))
                 tags = {key: key.partition(b"{")[2].partition(b"}")[0].partition(b":")[0].decode() for key in keys}
                 found = [key for key, tag in tags.items() if tag and selected(tag)]
                 await asyncio.gather(*[pipeline.call(("UNLINK", key)) for key in found])

@@ -30,6 +30,7 @@ from runtime.stores.database import HOME
 from runtime.stores.databases import FOLLOW_SECONDS, START
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
+from runtime.stores.ranking_sets import PREFIX
 from sql.hosts import connect
 from sql.migrate import LIVE_SECONDS, NO_TENANT, pending
 from sql.pooler import is_pooled
@@ -227,7 +228,7 @@ class Move:
         return {row["name"]: (row["rows"], row["hash"]) for row in await connection.fetch(query)}
 
     async def _clear_cache(self) -> None:
-        """Deletes the tenant's keys in Valkey: the versions of its rankings are transaction ids of the old database."""
+        """Deletes the tenant's rankings in Valkey: their versions are transaction ids of the old database."""
         settings = self._settings
         if not settings.redis_url:
             return
@@ -236,7 +237,7 @@ class Move:
         )
         try:
             await ephemeral.start()
-            await ephemeral.delete_of(self._is_tenant)
+            await ephemeral.delete_of(self._is_tenant, PREFIX)
         except (EphemeralDown, Fault) as error:
             raise NotMoved(f"Valkey does not answer ({error}); run it again when it does") from None
         finally:

@@ -25,6 +25,8 @@ from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Counted, Place, Score, Top, ranking
 
+PREFIX: Final = "tombola:board:"
+
 CHUNK_PLAYERS: Final = 1_000
 """Players per statement or command, which bounds how long either takes."""
 
@@ -205,7 +207,7 @@ class BoardKeys(NamedTuple):
 
 
 def _keys(tenant_id: str, board_id: str) -> BoardKeys:
-    base = f"tombola:board:{{{tenant_id}}}:{board_id}"
+    base = f"{PREFIX}{{{tenant_id}}}:{board_id}"
     return BoardKeys(f"{base}:order", f"{base}:places", f"{base}:meta")
 
 

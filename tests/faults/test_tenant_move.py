@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import redis.asyncio
 
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.operations.conservation.checks import audit
@@ -299,9 +300,11 @@ async def begin_command(stack: Stack, *words: str) -> asyncio.subprocess.Process
     return await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=STDOUT)
 
 
-async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, server: Postgres) -> None:
+async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, valkey: redis.asyncio.Redis) -> None:
     tenant_id = "tenant_by_command"
     await make_tenant(stack, tenant_id)
+    views, board = f"{{{tenant_id}}}views:counts", f"tombola:board:{{{tenant_id}}}:board_1:meta"
+    await valkey.mset({views: "1", board: "1"})
 
     async def said(*words: str) -> tuple[int | None, str]:
         command = await begin_command(stack, *words)
@@ -311,6 +314,7 @@ async def test_commands_migrate_each_database_and_move_a_tenant(stack: Stack, se
     assert await said("migrate") == (0, "nothing to apply\neu: nothing to apply\n")
     code, output = await said("tenants", "move", tenant_id, "--to", "eu")
     assert (code, output.splitlines()[-1]) == (0, f"{tenant_id} lives in eu; rows moved: 1"), output
+    assert [await valkey.exists(key) for key in (views, board)] == [1, 0]
     assert await said("tenants", "move", tenant_id, "--to", "eu") == (0, f"{tenant_id} lives in eu already\n")
     code, output = await said("tenants", "move", tenant_id, "--to", "mars")
     assert (code, output) == (1, "tombola tenants move: there is no database 'mars'; there are home, eu\n")

@@ -205,7 +205,8 @@ class Move:
         return rows
 
     async def _switch(self) -> dict[str, tuple[int, str]]:
-        self._paused_at = await self._home.fetchval(_DIRECTORY["pause"], self._tenant_id, SWITCH_SECONDS)
+        for _ in range(2):  # A process that has read a change from after the first commit has read the pause, too.
+            self._paused_at = await self._home.fetchval(_DIRECTORY["pause"], self._tenant_id, SWITCH_SECONDS)
         await _until(self._home, _DIRECTORY["is_read"], NO_TENANT, LIVE_SECONDS, self._paused_at)
         # A statement that had its connection before the pause may begin a moment later.
         await asyncio.sleep(5 * POLL_SECONDS)

@@ -45,7 +45,6 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
     refuse_read_only(tenant, m.Tenant())
     places = {part.name: part for part in engine.database.parts}
     checks = _checked(tenant)
-    await hosts.refuse_taken(engine, checks, "", tenant.hosts)
     if (place := places.get(tenant.database or HOME)) is None:
         checks.problem("database", f"must be one of {', '.join(places)}")
     checks.raise_found()
@@ -63,6 +62,9 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
         return _tenant(row, place.name)
 
     async def work(connection: asyncpg.Connection) -> m.TenantReply:
+        if not made:  # Once the Idempotency-Key is claimed: a retry would find the hosts of its first attempt.
+            await hosts.refuse_taken(engine, checks, "", tenant.hosts)
+            checks.raise_found()
         if place.name == HOME:
             return m.TenantReply(tenant=await insert(connection))
         # Inserted before it is in the directory: an interruption leaves a tenant that nothing refers to.

@@ -19,7 +19,7 @@ from runtime.actors.engine import Engine
 from runtime.operations.checks import Checks
 from runtime.operations.row import Operation
 from runtime.stores.database import Database, StoreUnavailable
-from runtime.stores.databases import EACH_SECONDS, everywhere
+from runtime.stores.databases import EACH_SECONDS, TenantMoved, everywhere
 from runtime.wire.origins import host_problem
 
 _SQL: Final = sql.load("hosts")
@@ -41,13 +41,18 @@ async def claim(
 
 
 async def refuse_taken(engine: Engine, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:
-    """Adds a problem for each host of another tenant, or of the service. Raises StoreUnavailable."""
+    """Adds a problem for each host of another tenant, or of the service. Raises StoreUnavailable.
+
+    Rows of a tenant that lives in another database do not count: a copy, or left by an interrupted CreateTenant.
+    """
     if not hosts:
         return
     own = {urlsplit(one).hostname for one in (engine.settings.consumer_base_url, engine.settings.callback_base_url)}
 
     async def taken(database: Database) -> list[str]:
-        return [row["host"] for row in await database.fetch(_SQL["taken"], tenant_id, hosts)]
+        rows = await database.fetch(_SQL["taken"], tenant_id, hosts)
+        elsewhere = {*engine.database.parts} - {database}  # A paused tenant is in none of them.
+        return [row["host"] for row in rows if engine.database.of(row["tenant_id"]) not in elsewhere]
 
     found: set[str | None] = set(own)
     for _, one in await everywhere(engine.database, taken, seconds=EACH_SECONDS):
@@ -69,9 +74,12 @@ async def find_host(engine: Engine, request: m.FindHostRequest) -> m.FindHostRep
         return m.FindHostReply()
 
     async def known(database: Database) -> list[asyncpg.Record]:
-        # Without the copy of a tenant that is being moved.
         rows = await database.fetch(_SQL["find"], request.host)
-        return [row for row in rows if database.lives_here(row["tenant_id"])]
+        places = [engine.database.of(row["tenant_id"]) for row in rows]
+        if not set(places) <= set(engine.database.parts):
+            raise TenantMoved  # It is paused; the edge would cache an empty reply.
+        # Without the copy of a tenant that is being moved.
+        return [row for row, place in zip(rows, places, strict=True) if place is database]
 
     rows: list[asyncpg.Record] = []
     failed = None

@@ -74,8 +74,9 @@ async def shows(stack: Stack, host: str, text: str) -> bool:
 
 async def test_host_of_another_tenant_is_refused_even_at_once(stack: Stack) -> None:
     host = f"rival-{stack.tenant_id.replace('_', '-')}.example"
-    rival = (await stack.admin("POST", "/admin/tenants", {"name": "Rival"}, roles=("platform",))).data["id"]
-    body, paths = {"hosts": [host]}, [f"/admin/tenants/{one}" for one in (stack.tenant_id, rival)]
+    body, key = {"name": "Rival", "hosts": [f"old-{host}"]}, {"Idempotency-Key": host}
+    made = [await stack.admin("POST", "/admin/tenants", body, roles=("platform",), headers=key) for _ in range(2)]
+    body, paths = {"hosts": [host]}, [f"/admin/tenants/{one}" for one in (stack.tenant_id, made[1].data["id"])]
     found = await asyncio.gather(*(stack.admin("PUT", path, body, roles=("platform",)) for path in paths))
     assert sorted(one.code for one in found) == ["INVALID_ARGUMENT", "OK"]
     again = [await stack.admin("PUT", path, body, roles=("platform",)) for path in paths]

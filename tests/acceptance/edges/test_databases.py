@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from runtime import messages as m
 from runtime.app.process import CannotStart
+from runtime.operations.campaigns.hosts import find_host
 from runtime.operations.key_rotation import retire
 from runtime.settings import Key
 from runtime.stores import history
 from runtime.stores.database import at
-from runtime.stores.databases import Databases
+from runtime.stores.databases import Databases, TenantMoved
 from runtime.stores.ephemeral import tag_of
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
@@ -109,6 +111,12 @@ async def test_copy_of_a_tenant_that_lives_elsewhere_is_left_alone(home: Stack) 
     assert eu.tenant_id in found["eu"] and eu.tenant_id not in found["home"]
     listed = (await home.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
     assert [one["name"] for one in listed if one["id"] == eu.tenant_id] == ["Fair"]
+    for part in database.parts:
+        await part.execute("INSERT INTO hosts (tenant_id, host) VALUES ($1, 'brand.example')", eu.tenant_id)
+    assert (await find_host(home.engine, m.FindHostRequest(host="brand.example"))).tenant_id == eu.tenant_id
+    database.of = lambda tenant_id: database._paused  # type: ignore[method-assign]
+    with pytest.raises(TenantMoved):
+        await find_host(home.engine, m.FindHostRequest(host="brand.example"))
 
 
 @pytest.mark.fault("One of two databases killed", size="100 plays meanwhile", figure="no error of the other's tenants")

@@ -109,8 +109,8 @@ async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.Ten
         )
         return row
 
-    place = engine.database.of(request.id)
-    return m.TenantReply(tenant=_tenant(await at(place, catalog.change(engine, request.id, work)), place.name))
+    name = engine.database.of(request.id).name
+    return m.TenantReply(tenant=_tenant(await at(request.id, catalog.change(engine, request.id, work)), name))
 
 
 async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListTenantsReply:

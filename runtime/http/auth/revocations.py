@@ -27,6 +27,7 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.operations.players.revocations import LIST_REVOCATIONS
 from runtime.stores.clock import Clock
+from runtime.stores.database import StoreUnavailable
 from runtime.stores.single_flight import SingleFlight
 
 EVERY_SECONDS: Final = 1.0
@@ -53,7 +54,7 @@ class Revocations:
         self._first = SingleFlight()
         self._clock = Clock()
         self.known = False
-        """Whether all revocations have been read once."""
+        """Whether all revocations have been read once, of each database that is up."""
 
     def now(self) -> float:
         """The database's time in Unix seconds; before the first poll, this process's."""
@@ -73,7 +74,8 @@ class Revocations:
         return self._guest_token_seconds if ids.is_guest(player_id) else self._token_seconds
 
     async def read_first(self) -> None:
-        """Reads all revocations once; concurrent callers share the read. Raises Fault if Core does not respond.
+        """Reads all revocations once; concurrent callers share the read. Raises Fault if Core does not respond, or
+        only for some databases.
 
         Does nothing after the first read. After revoking a token call `read`, which starts a new one.
         """
@@ -81,7 +83,7 @@ class Revocations:
             await self._first.share("first", self.read)
 
     async def read(self) -> None:
-        """Reads the new revocations. Raises Fault if Core does not respond."""
+        """Reads the new revocations. Raises Fault as `read_first` does."""
         more = True
         while more:
             request = m.ListRevocationsRequest(since=self._since)
@@ -99,8 +101,10 @@ class Revocations:
             self._login_token_seconds = reply.login_token_seconds or FOR_EVER
             self._guest_token_seconds = reply.guest_token_seconds or FOR_EVER
             self._token_seconds = reply.token_seconds or FOR_EVER
-        self.known = True
+        self.known = not reply.partial
         self._forget(int(self.now()) // DAY_SECONDS)
+        if not self.known:
+            raise StoreUnavailable("the revoked tokens of a database are not known yet", sent=False)
 
     def _record(self, key: str, issued_until: int, expires_at: int) -> None:
         name, day = hash(key), expires_at // DAY_SECONDS + 1

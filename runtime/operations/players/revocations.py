@@ -113,7 +113,8 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
 async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) -> m.ListRevocationsReply:
     """Returns revocations of all tenants since an earlier reply, for the edges' caches.
 
-    One of several databases that does not answer is read again next time, from the same mark.
+    One of several databases that does not answer is read again next time, from the same mark. The reply is partial if
+    one that is up has not been read from its beginning: an edge that knows no revocations of it accepts no token.
     """
     database = engine.database
     marks = _marks(request.since, [part.name for part in database.parts])
@@ -142,6 +143,7 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
         ],
         since=since,
         more=any(page.more for page in read),
+        partial=any(part.answers and not marks[part.name].is_whole for part in database.parts),
         login_token_seconds=engine.settings.player_token_seconds,
         guest_token_seconds=engine.settings.refresh_token_seconds,
         token_seconds=engine.settings.token_seconds_max,
@@ -152,7 +154,7 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
 class _Mark(msgspec.Struct, array_like=True):
     """A reader's cursor: the time it reads from, and the last row within the current pass.
 
-    settled_us: where the next pass begins.
+    settled_us: where the next pass begins. is_whole: a pass from the beginning of the rows has ended.
     """
 
     settled_us: int = 0
@@ -160,6 +162,7 @@ class _Mark(msgspec.Struct, array_like=True):
     tenant_id: str = ""
     kind: Literal["", "login", "player", "sign_in", "staff", "token"] = ""
     subject: str = ""
+    is_whole: bool = False
 
 
 class _Page(NamedTuple):
@@ -181,10 +184,10 @@ async def _page(database: Database, mark: _Mark) -> _Page:
     after = (mark.from_us, mark.tenant_id, mark.kind, mark.subject)
     rows = await database.fetch(_SQL["revocations"], *after, PAGE)
     if len(rows) < PAGE:
-        return _Page(rows, _Mark(from_us=max(0, mark.settled_us - LOOK_BACK_US)), False, now_us)
+        return _Page(rows, _Mark(from_us=max(0, mark.settled_us - LOOK_BACK_US), is_whole=True), False, now_us)
     last = rows[-1]
     place = (last["revoked_us"], last["tenant_id"], last["kind"], last["subject"])
-    return _Page(rows, _Mark(mark.settled_us, *place), True, now_us)
+    return _Page(rows, _Mark(mark.settled_us, *place, mark.is_whole), True, now_us)
 
 
 def _marks(text: str, names: list[str]) -> dict[str, _Mark]:

@@ -11,6 +11,7 @@ from runtime import messages as m
 from runtime.app.process import CannotStart
 from runtime.operations.campaigns.hosts import find_host
 from runtime.operations.key_rotation import retire
+from runtime.operations.players.revocations import list_revocations
 from runtime.settings import Key
 from runtime.stores import history
 from runtime.stores.database import at
@@ -99,6 +100,10 @@ async def test_revocations_of_every_database_reach_the_edges(home: Stack) -> Non
             return (await stack.admin("GET", "/admin/campaigns", headers=asked)).http == 401
 
         await until(is_refused)
+    whole = await list_revocations(home.engine, m.ListRevocationsRequest())
+    home.engine.database.parts[1].fetch = home.engine.database._paused.fetch  # type: ignore[attr-defined,method-assign]
+    found = [await list_revocations(home.engine, m.ListRevocationsRequest(since=it)) for it in ("", whole.since)]
+    assert [one.partial for one in (whole, *found)] == [False, True, False]
 
 
 async def test_copy_of_a_tenant_that_lives_elsewhere_is_left_alone(home: Stack) -> None:

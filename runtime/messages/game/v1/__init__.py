@@ -6477,6 +6477,11 @@ class ListRevocationsReply(betterproto2.Message):
     The database's time, in microseconds since 1970; edges compare tokens with it. 0 except in the first reply.
     """
 
+    partial: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+    """
+    Whether a database that is up has not been read from its beginning yet. Edges then accept no token.
+    """
+
 
 default_message_pool.register_message("game.v1", "ListRevocationsReply", ListRevocationsReply)
 

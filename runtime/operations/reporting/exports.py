@@ -84,6 +84,9 @@ EXPORTS: Final = {
 }
 
 
+_OF_DOSSIER: Final = frozenset({"play_receipts", "rewards", "ledger", "audit"})
+"""A dossier has these exports as JSON lines."""
+
 _NOT_IN_LINE: Final = frozenset({"seen", "seen_until", "theirs", "kinds"})
 _IMPERSONAL: Final[Mapping[str, tuple[type, ...]]] = {"choice": (str,), "checkbox": (bool,), "number": (int, float)}
 """Kinds of an entry's fields that any staff may see, and the types of their values."""
@@ -120,8 +123,9 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     filters = (request.consent,) if request.name in CONSENTED else ()
-    # A replica may not know of a withdrawal yet.
-    read = engine.database.fetch if request.consent else engine.database.read_rows
+    # A replica may lack a withdrawal, the views of the fold above, and rows that earlier lines of a dossier refer to.
+    is_newest = request.consent or request.name == "views" or (request.json and request.name in _OF_DOSSIER)
+    read = engine.database.fetch if is_newest else engine.database.read_rows
     rows = await read(kind.statement, *about, ROWS, *filters)
     first = rows[0]
     more = first["seen"] == ROWS and not _is_past(kind, first["seen_until"], request.until)

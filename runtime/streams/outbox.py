@@ -33,7 +33,8 @@ from runtime.outgoing.providers import (
     storable,
 )
 from runtime.outgoing.schedule import delay_seconds
-from runtime.stores.database import at
+from runtime.stores.database import Database, at
+from runtime.stores.databases import everywhere
 from runtime.streams.backoff import Backoff
 
 log = structlog.get_logger(__name__)
@@ -135,8 +136,13 @@ class Outbox:
         return await self._database.tenants(_SQL["tenants_with_due"])
 
     async def due(self) -> int:
-        """How many tasks of all tenants are due, at most 10,000 of each database."""
-        return sum([int(await part.fetchval(_SQL["due"])) for part in self._database.parts])
+        """How many tasks of all tenants are due, at most 10,000 of each database that answers."""
+
+        async def count(part: Database) -> int:
+            return int(await part.fetchval(_SQL["due"]))
+
+        found = await everywhere(self._database, count, seconds=self._database.statement_seconds)
+        return sum(one for _, one in found if isinstance(one, int))
 
     async def take_code(self, task: Leased) -> Any:
         """Assigns a code of the prize's pool to the task's reward: key_id and ciphertext. None if the pool is empty, or

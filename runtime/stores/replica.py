@@ -67,8 +67,10 @@ class Replica(Database):
         began = time.monotonic()
         try:
             primary: Any = await self._primary.fetchrow(_POSITION)
-        except Fault:
-            return  # The primary is away: the lag is measured again once it answers.
+        except Fault:  # The primary is away: the lag is measured again once it answers.
+            if not self.reason and time.monotonic() - self._positions[-1][0] > LAG_SECONDS:
+                self._set(BEHIND)
+            return
         except asyncpg.PostgresError as error:
             log.debug("replica_not_measured", database=self.name, error=str(error))
             self._set(WITHHELD)

@@ -23,7 +23,7 @@ from runtime.background import repeat
 from runtime.errors import Fault
 from runtime.events import PlayCompleted
 from runtime.groups import LEADERBOARDS
-from runtime.stores.database import at
+from runtime.stores.database import StoreUnavailable, at
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
@@ -51,6 +51,7 @@ class Standings:
 
     def __init__(self, engine: Engine) -> None:
         self._rankings = engine.rankings
+        self._is_alone = len(engine.database.parts) == 1
         self._decoder = msgspec.json.Decoder(_EventHead)
 
     async def handle(self, messages: list[Message]) -> set[str]:
@@ -77,6 +78,11 @@ class Standings:
         try:
             refresh = self._rankings.refresh(tenant_id, sorted(players), games=sorted(games))
             await at(tenant_id, refresh)
+        except StoreUnavailable as error:
+            if self._is_alone:
+                raise
+            # Not retried: the messages of tenants in other databases would wait. `catch_up` recomputes the players.
+            log.info("rankings_wait", tenant_id=tenant_id, why=str(error))
         except RedisError as error:
             # The store is full or a slot is migrating: retry the messages; none of them is at fault.
             raise EphemeralDown(str(error)) from error

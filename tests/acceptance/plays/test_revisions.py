@@ -1,14 +1,14 @@
 import asyncio
 import hashlib
 import json
-from itertools import accumulate
 from typing import Any
 
 import asyncpg
 import pytest
 
 from runtime.http.auth.tokens import Tokens
-from tests.support.draws import hand_pick, plan_word, word
+from runtime.rules import drop_sequence
+from runtime.rules.handlers import collect_items
 from tests.support.resources import make_campaign, make_game
 from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
@@ -56,20 +56,6 @@ async def test_terms_are_the_same_text_on_every_surface(world: World, module_sta
     assert len(set(reply)) == 1
 
 
-async def test_draw_is_decided_again_from_its_terms_alone(world: World) -> None:
-    prizes = [await world.prize(name=f"P{nth}", value=nth) for nth in range(3)]
-    odds = [{"prize_id": prize_id, "probability": 0.3} for prize_id in prizes]
-    game_id = await world.game(WHEEL, {"prizes": odds})
-    for nth in range(8):
-        started = (await world.start(game_id)).data
-        terms = await terms_of(world, started)
-        played = (await world.play(game_id, started["session_id"], client_seed=f"s{nth}")).data
-        chances = terms["handler_config"]["prizes"]
-        index = hand_pick((entry["probability"] for entry in chances), word(played["seed"], f"s{nth}", 0))
-        expected = [] if index is None else [p for p in terms["prizes"] if p[0] == chances[index]["prize_id"]]
-        assert [[won["prize_id"], won["name"], won["type"], won["value"]] for won in played["rewards"]] == expected
-
-
 async def test_plan_is_made_again_from_its_terms_and_the_revealed_seed(world: World) -> None:
     drops = [
         {"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 2},
@@ -79,11 +65,8 @@ async def test_plan_is_made_again_from_its_terms_and_the_revealed_seed(world: Wo
     started = (await world.start(game_id)).data
     config = (await terms_of(world, started))["handler_config"]
     seed = (await world.play(game_id, started["session_id"], payload={"caught_items": []})).data["seed"]
-    total = sum(drop["frequency"] for drop in config["drops"])
-    sums = [running / total for running in accumulate(drop["frequency"] for drop in config["drops"])]
-    for j, item in enumerate(started["drop_plan"]):
-        index = next(i for i, running in enumerate(sums) if running > plan_word(seed, j))
-        assert item["type"] == config["drops"][index]["type"]
+    plan = drop_sequence.plan(collect_items.parse(config), bytes.fromhex(seed))
+    assert [(item["id"], item["type"]) for item in started["drop_plan"]] == [(drop.id, drop.type) for drop in plan]
 
 
 async def test_terms_outlive_changes_and_the_game(world: World, module_stack: Stack) -> None:

@@ -1,6 +1,5 @@
 import asyncio
 import base64
-import hashlib
 import json
 import time
 from dataclasses import replace
@@ -82,24 +81,6 @@ def _seed(world: World, prize_id: str, column: Any) -> bytes:
     key = world.stack.engine.keyring.server[0]
     purpose = ("release", world.stack.tenant_id, prize_id, column["nonce"])
     return seed_of(key.secret, "\0".join(purpose).encode())
-
-
-async def test_opening_of_a_release_matches_the_terms_of_its_plays(world: World) -> None:
-    ends = int(time.time()) + 2
-    sealed = {"kind": "SEALED", "units": 4, "starts_at": ends - 100, "ends_at": ends}
-    prize_id = await world.prize(total=4, release=sealed)
-    before = (await prize(world, prize_id))["release"]
-    assert before["opening"] == ""
-    game_id = await game(world, prize_id)
-    promised = (await world.start(game_id)).data["revision_hash"]
-    await until(lambda: prize(world, prize_id), lambda it: it["release"]["opening"])
-    document = (await prize(world, prize_id))["release"]["opening"]
-    assert hashlib.sha256(document.encode()).hexdigest() == before["commitment"]
-    answer = (await world.stack.admin("GET", f"/admin/revisions/{promised}")).data
-    assert json.loads(answer["terms"])["releases"] == {prize_id: before["commitment"]}
-    assert answer["openings"] == [document]
-    for _ in range(4):
-        assert prize_ids(await world.round(game_id)) == [prize_id]
 
 
 async def test_release_that_was_replaced_is_opened_too(world: World) -> None:

@@ -28,12 +28,12 @@ def declared(config: Any, game: GameRule, payload: Mapping[str, Any]) -> Declare
     collect_items declares none, as the caught items decide. Plugin handlers declare none either.
     """
     if isinstance(config, probability.Config):
-        return _drawn(config.chances, game)
+        return _drawn(config.chances, game, len(config.prizes))
     if isinstance(config, score_to_tier.Config):
         tier = config.tier_of(int(payload["score"]))
         if tier is None:
-            return {Result("", "", slot_of_loss(game, 0)): 1.0}
-        return _drawn(config.chances[config.tiers[tier].prize_group], game)
+            return {Result("", "", slot_of_loss(game, config.longest)): 1.0}
+        return _drawn(config.chances[config.tiers[tier].prize_group], game, config.longest)
     if isinstance(config, lucky_item.Config):
         shares = scaled([item.weight for item in config.items])
         return _summed(
@@ -42,10 +42,10 @@ def declared(config: Any, game: GameRule, payload: Mapping[str, Any]) -> Declare
     return {}
 
 
-def _drawn(chances: Chances, game: GameRule) -> Declared:
+def _drawn(chances: Chances, game: GameRule, prize_count: int) -> Declared:
     pairs = zip(chances.prize_ids, chances.probabilities, strict=True)
     found = _summed((Result(id_, "", slot_of_prize(game, id_, at)), chance) for at, (id_, chance) in enumerate(pairs))
-    lost = Result("", "", slot_of_loss(game, len(chances.prize_ids)))
+    lost = Result("", "", slot_of_loss(game, prize_count))
     return {**found, lost: max(0.0, 1.0 - (chances.sums[-1] if chances.sums else 0.0))}
 
 

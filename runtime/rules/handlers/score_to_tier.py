@@ -45,6 +45,11 @@ class Config(Part, frozen=True, dict=True):
         return {group: Chances(prizes) for group, prizes in self.prize_groups.items()}
 
     @cached_property
+    def longest(self) -> int:
+        """The prizes of the longest group. If no wheel segment names a prize, every loss stops after that many."""
+        return max(map(len, self.prize_groups.values()), default=0)
+
+    @cached_property
     def tiers_by_min(self) -> tuple[int, ...]:
         return tuple(sorted(range(len(self.tiers)), key=lambda i: self.tiers[i].min))
 
@@ -97,10 +102,12 @@ def decide(attempt: Attempt) -> Outcome:
     trail = Trail(attempt)
     tier = config.tier_of(score)
     if tier is None:
-        metadata = {"tier": -1, "prize_group": "", "slot_index": slot_of_loss(attempt.game, 0)}
+        metadata = {"tier": -1, "prize_group": "", "slot_index": slot_of_loss(attempt.game, config.longest)}
         return Outcome([], [], metadata, trail.path, score)
     group = config.tiers[tier].prize_group
     prize_id, slot_index = draw_prize(config.chances[group], trail)
+    if prize_id is None:
+        slot_index = slot_of_loss(attempt.game, config.longest)
     awards = [] if prize_id is None else [Award(prize_id, 1)]
     metadata = {"tier": tier, "prize_group": group, "slot_index": slot_index}
     return Outcome(awards, [], metadata, trail.path, score)

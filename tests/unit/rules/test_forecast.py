@@ -354,7 +354,7 @@ TIERED = score_to_tier.parse({"tiers": TIERS, "prize_groups": {"some": [{"prize_
 
 
 def test_score_in_a_tier_draws_from_its_group_and_any_other_loses() -> None:
-    for segments, slot in ((None, -1), ((None, None), 0), (("mug", None), 1)):
+    for segments, slot in ((None, -1), ((None, None), 1), (("mug", None), 1)):
         assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
     found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
     assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}

@@ -38,8 +38,10 @@ def test_score_in_no_tier_is_a_loss_that_draws_nothing(play: Play, score: int) -
     outcome = play("score_to_tier", CONFIG, words=[], payload={"score": score, "duration_ms": 1})
     assert (outcome.awards, outcome.path, outcome.score) == ([], [], score)
     assert outcome.metadata == {"tier": -1, "prize_group": "", "slot_index": -1}
-    options = {"payload": {"score": score, "duration_ms": 1}, "segments": (None, None)}
-    assert play("score_to_tier", CONFIG, words=[], **options).metadata["slot_index"] == 0, "the first of no prize"
+    for lost, words in ((score, []), (50, [0.9])):
+        options = {"payload": {"score": lost, "duration_ms": 1}, "segments": (None, None, None)}
+        slot = play("score_to_tier", CONFIG, words=words, **options).metadata["slot_index"]
+        assert slot == 2, "after the prizes of the longest group"
 
 
 def test_redraw_stays_within_the_group(play: Play) -> None:

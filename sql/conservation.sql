@@ -850,6 +850,9 @@ CROSS JOIN LATERAL (
         SELECT FROM quest_completions AS k
         WHERE k.tenant_id = $1 AND k.player_id = g.player_id
           AND k.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1)))
+      AND NOT EXISTS (
+        SELECT FROM rewards AS r
+        WHERE r.tenant_id = $1 AND r.player_id = g.player_id AND r.type = 'turns' AND r.status = 'fulfilled')
     UNION ALL
     SELECT 'merged_into', 1
     WHERE NOT EXISTS (

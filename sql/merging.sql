@@ -217,16 +217,22 @@ ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
 
 -- name: turns
 -- The guest's turns per campaign, and how many of them stay with the guest: those of quests that the player has completed
--- in the same period. $3 the quests and $4 the periods of these.
+-- in the same period ($3 the quests and $4 the periods of these), and those of rewards $5.
 SELECT t.campaign_id, t.balance, least(t.balance, coalesce(s.turns, 0)) AS kept
 FROM turn_balances AS t
 LEFT JOIN (
-    SELECT q.campaign_id, sum(c.turns)::bigint AS turns
-    FROM unnest($3::text[], $4::text[]) AS n (quest_id, period)
-    JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = n.quest_id AND c.player_id = $2
-        AND c.period = n.period
-    JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = n.quest_id
-    GROUP BY q.campaign_id
+    SELECT o.campaign_id, sum(o.turns)::bigint AS turns
+    FROM (
+        SELECT q.campaign_id, c.turns
+        FROM unnest($3::text[], $4::text[]) AS n (quest_id, period)
+        JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = n.quest_id AND c.player_id = $2
+            AND c.period = n.period
+        JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = n.quest_id
+        UNION ALL
+        SELECT campaign_id, trunc(value)::bigint * quantity FROM rewards
+        WHERE tenant_id = $1 AND reward_id = ANY($5::text[])
+    ) AS o
+    GROUP BY o.campaign_id
 ) AS s ON s.campaign_id = t.campaign_id
 WHERE t.tenant_id = $1 AND t.player_id = $2
 ORDER BY t.campaign_id;

@@ -47,6 +47,21 @@ async def test_merged_guests_hold_no_more_of_a_prize_than_one_player_may(own_wor
     assert (await own_world.round(game_id, player)).data["rewards"] == []
 
 
+async def test_unspent_turns_of_a_capped_prize_stay_with_the_guest(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(type="turns", value=10, constraints={"max_per_user": 1})
+    wheel = await own_world.wheel(prize_id, access="public")
+    paid = await own_world.wheel(await own_world.prize(), access="public", rules={"requires_turn": True})
+    player = await log_in(stack)
+    await own_world.round(wheel, player)
+    guest = await guest_who_played(own_world, wheel)
+    await own_world.round(paid, guest.player_id)
+    assert await log_in(stack, guest) == player
+    assert (await own_world.eligibility(paid, player))["remaining_turns"] == 10
+    reward_id = await stack.database.fetchval("SELECT reward_id FROM rewards WHERE player_id = $1", guest.player_id)
+    refused = await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})
+    assert refused.envelope["data"] == {"reason": "INSUFFICIENT_BALANCE", "balance": 9}
+
+
 async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, stack: Stack) -> None:
     codes = [f"CODE-{n}" for n in range(5)]
     prize_id = await own_world.prize(codes=codes, constraints={"max_per_user": 1})

@@ -104,18 +104,21 @@ INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, ba
 INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
     ('t', 'bob', 'c1', 7), ('t', 'bob', 'c2', 7), ('t', 'gus', 'c4', 5), ('t', 'gus', 'c3', 4),
     ('t', 'gus', 'c2', 2), ('t', 'gus', 'c1', 8), ('t', 'ann', 'c1', 1);
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity) VALUES
+    ('t', 'w1', 'gus', 'p', 'c1', 'W', 'turns', 2.9, 2), ('t', 'w2', 'gus', 'p', 'c4', 'W', 'turns', 1, 1);
 """
 
 
-async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.Connection) -> None:
+async def test_turns_stay_with_the_guest_for_quests_of_both_and_rewards(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
     both = await ask(connection, "merging.completed_by_both", "gus", "ann")
     assert both == [("q1", "d1")]
     assert len(await ask(connection, "merging.completions", "gus")) == 6
-    for quests, periods, left in (
-        *((["q1"], ["d1"], (3, 0, 0, 0)), (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)), (["q4"], ["d1"], (0, 0, 4, 0))),
+    for quests, periods, rewards, left in (
+        *((["q1"], ["d1"], ["w1"], (7, 0, 0, 0)), (["q1", "q3"], ["d1", "d3"], [], (3, 1, 0, 0))),
+        (["q4"], ["d1"], ["w2"], (0, 0, 4, 1)),
     ):
-        turns = await ask(connection, "merging.turns", "gus", quests, periods)
+        turns = await ask(connection, "merging.turns", "gus", quests, periods, rewards)
         assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), left, strict=True))
 
 

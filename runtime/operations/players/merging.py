@@ -167,16 +167,19 @@ async def _move_plays(connection: asyncpg.Connection, pair: _Pair, surplus: _Sur
 async def _move_turns(connection: asyncpg.Connection, pair: _Pair, surplus: _Surplus) -> frozenset[str]:
     """Moves the guest's turns, except those of quests that both completed and those of surplus rewards.
 
-    Takes a surplus reward's turns back from the guest, all or none. Returns the rewards whose turns it took.
+    Takes a surplus reward's turns back from the guest. If some are spent, the rest stay with the guest. Returns the
+    rewards whose turns it took.
     """
     await connection.execute(_SQL["lock_turns"], *pair)
+    gave = [row["reward_id"] for row in surplus.rewards if _gave_turns(row)]
     returned = set()
-    for row in surplus.rewards:
-        arguments = (pair.tenant_id, pair.guest_id, row["reward_id"], ids.make("turn"))
-        if _gave_turns(row) and await connection.fetchval(_REWARDS["take_back_turns"], *arguments) is not None:
-            returned.add(row["reward_id"])
+    for reward_id in gave:
+        arguments = (pair.tenant_id, pair.guest_id, reward_id, ids.make("turn"))
+        if await connection.fetchval(_REWARDS["take_back_turns"], *arguments) is not None:
+            returned.add(reward_id)
+    spent = [reward_id for reward_id in gave if reward_id not in returned]
     quests = ([row["quest_id"] for row in surplus.quests], [row["period"] for row in surplus.quests])
-    remaining = await connection.fetch(_SQL["turns"], pair.tenant_id, pair.guest_id, *quests)
+    remaining = await connection.fetch(_SQL["turns"], pair.tenant_id, pair.guest_id, *quests, spent)
     moved = [row for row in remaining if row["balance"] > row["kept"]]
     if moved:
         await connection.execute(

@@ -42,10 +42,9 @@ _SQL: Final = sql.load("rewards")
 
 
 class LockedReward(NamedTuple):
-    """A locked reward and the locked wallet movements of its move. owner_id: its current owner, after any merge."""
+    """A locked reward and the locked wallet movements of its move."""
 
     row: Any
-    owner_id: str
     movements: Sequence[Any]
 
 
@@ -133,13 +132,13 @@ async def reveal_code(engine: Engine, request: m.RevealCodeRequest) -> m.RevealC
 
 
 async def _take_turns(connection: asyncpg.Connection, tenant_id: str, locked: LockedReward) -> None:
-    reward_id = locked.row["reward_id"]
-    if (
-        await connection.fetchval(_SQL["take_back_turns"], tenant_id, locked.owner_id, reward_id, ids.make("turn"))
-        is None
-    ):
-        remaining = await connection.fetchval(_SQL["lock_turns"], tenant_id, locked.owner_id, locked.row["campaign_id"])
-        raise insufficient(remaining)
+    """Takes back what the reward gave from its holder: a surplus reward and its turns stay with the merged guest."""
+    player_id, reward_id = locked.row["player_id"], locked.row["reward_id"]
+    taken = await connection.fetchval(_SQL["take_back_turns"], tenant_id, player_id, reward_id, ids.make("turn"))
+    if taken is None:
+        raise insufficient(
+            await connection.fetchval(_SQL["lock_turns"], tenant_id, player_id, locked.row["campaign_id"])
+        )
 
 
 async def _reverse(connection: asyncpg.Connection, tenant_id: str, reward: Any, moved: Any) -> None:
@@ -163,16 +162,16 @@ async def _move(engine: Engine, request: reading.IdRequest, move: str, apply: Ap
         if target is None:
             raise unknown("reward", reward_id)
         # Waits for a merge under way. Otherwise it could move the guest's balances meanwhile, and the refund be lost.
-        owner_id = await lock_owner(connection, tenant_id, target["player_id"])
+        await lock_owner(connection, tenant_id, target["player_id"])
         if target["type"] == TURNS:
-            await connection.execute(_SQL["lock_turns"], tenant_id, owner_id, target["campaign_id"])
+            await connection.execute(_SQL["lock_turns"], tenant_id, target["player_id"], target["campaign_id"])
         movements = await connection.fetch(_SQL["lock_balances"], tenant_id, target["player_id"], reward_id)
         await lock_reward(connection, tenant_id, reward_id, target["prize_id"])
         await connection.execute(_SQL["lock_task"], tenant_id, reward_id)
         before = await reading.for_update(connection, _SQL["get_locked"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
-        await apply(connection, LockedReward(before, owner_id, movements))
+        await apply(connection, LockedReward(before, movements))
         after = await connection.fetchrow(_SQL["get_locked"], tenant_id, reward_id, "", True)
         assert after is not None
         await record(

@@ -260,8 +260,9 @@ MERGED: Final[dict[str, Case]] = {
         + balances player_id: ann | gus;
         + ledger_entries player_id reason=adjustment: ann | gus;
         + contacts contact_id player_id value: x1 ann 1 | x2 gus 2;
-        + rewards reward_id player_id status: r1 ann won | r2 gus won | r3 gus fulfilled | r4 gus revoked |
-            r5 gus expired;
+        + rewards reward_id player_id status type: r1 ann won goods | r2 gus won turns | r3 gus fulfilled goods |
+            r4 gus revoked goods | r5 gus expired goods | r6 gea revoked turns | r7 gea fulfilled goods |
+            r8 gil fulfilled turns;
         + milestone_grants player_id game_id milestone_id: gus g1 cup | ann g1 cup | gus g1 pot | bob g1 pot |
             ann g2 pot | ann g1 jar;
         + quests quest_id type=daily: q1 | q2;
@@ -269,7 +270,7 @@ MERGED: Final[dict[str, Case]] = {
             q2 ann d2 | q9 gus d1 | q9 gea d1;
         + quest_events quest_id=q1 event_id player_id: e1 bob | e2 gus;
         + redemptions redemption_id player_id receipt_id: r1 ann t1 | r2 gus t2;
-        + turn_balances player_id campaign_id balance: gus c1 2 | gea c1 2 | gea c2 0 | ann c1 2;""",
+        + turn_balances player_id campaign_id balance: gus c1 2 | gea c1 2 | gea c2 0 | ann c1 2 | gil c1 2;""",
         "ann,gus,gea,gil,gal",
         """gus|plays|0|1; gus|balances|0|1; gus|ledger_entries|0|1; gus|contacts|0|1; gus|rewards|0|1
            gus|milestone_grants|0|1; gus|quest_completions|0|1; gus|quest_events|0|1; gus|redemptions|0|1

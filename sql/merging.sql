@@ -53,11 +53,12 @@ ORDER BY player_id, scope_key, currency FOR UPDATE;
 -- name: surplus_rewards
 -- The guest's surplus, which exceeds what one player may have: rewards of a prize with max_per_user beyond the cap, and
 -- rewards of milestones granted to both. The guest's best rewards fit first: delivered, then in delivery, then the oldest.
--- The player's own are never touched. play_id: the play that won the reward ('': a milestone's or a board's).
+-- The player's own are never touched. What either was awarded counts as the cap if that has been lowered since.
+-- play_id: the play that won the reward ('': a milestone's or a board's).
 WITH ranked AS (
     SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
            CASE WHEN r.milestone_id = '' THEN r.play_id ELSE '' END AS play_id,
-           p.max_per_user - coalesce(mine.awarded, 0) AS room,
+           greatest(p.max_per_user, own.awarded, mine.awarded) - coalesce(mine.awarded, 0) AS room,
            p.max_per_user > 0 AS capped,
            sum(r.quantity) OVER (
                PARTITION BY r.prize_id
@@ -66,6 +67,7 @@ WITH ranked AS (
            ) AS upto
     FROM rewards AS r
     JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
+    LEFT JOIN prize_players AS own ON own.tenant_id = $1 AND own.prize_id = r.prize_id AND own.player_id = $2
     LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
     WHERE r.tenant_id = $1 AND r.player_id = $2
 )
@@ -82,7 +84,7 @@ WHERE g.tenant_id = $1 AND g.player_id = $2;
 -- The surplus of points won by plays, which create no rewards: per play and prize the units over the cap, their points
 -- at the time of the play, and the number of complete wins. Units of rewards count first.
 WITH capped AS (
-    SELECT g.prize_id, p.max_per_user - coalesce(mine.awarded, 0) - (
+    SELECT g.prize_id, greatest(p.max_per_user, g.awarded, mine.awarded) - coalesce(mine.awarded, 0) - (
         SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
         WHERE r.tenant_id = $1 AND r.player_id = $2 AND r.prize_id = g.prize_id
     ) AS room

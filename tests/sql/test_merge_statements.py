@@ -190,6 +190,7 @@ async def test_surplus_rewards_are_the_guests_last(connection: asyncpg.Connectio
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
     await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
+    await connection.execute("UPDATE prize_players SET awarded = 2 WHERE prize_id = 'mug' AND player_id = 'ann'")
     surplus = await ask(connection, "merging.surplus_rewards", "gus", "ann")
     plays = [(row[0], row[-1]) for row in surplus]
     assert sorted(plays) == [("g1", ""), ("m1", "y1"), ("m3", "")], "a rung's is no win of a play's"

@@ -16,7 +16,8 @@ SELECT c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
        c.entry -> 'countries' AS entry_countries, e.given AS entry_given,
        k.sealed, p.merged_into,
        coalesce(c.merchant_id, '') AS merchant_id,
-       r.request_hash, r.redemption_id, r.campaign_id, r.turns, r.currency, r.scope_key, r.amount, r.balance_after
+       r.request_hash, r.redemption_id, r.campaign_id, r.turns, r.currency, r.scope_key, r.amount, r.balance_after,
+       extract(epoch FROM now() - r.redeemed_at)::float8 AS age
 FROM campaigns AS c
 LEFT JOIN pack_keys AS k ON k.tenant_id = $1 AND k.campaign_id = $2
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = $3

@@ -24,6 +24,7 @@ from runtime.actors.idempotency import KeyedRequest, first_answer, keyed, replay
 from runtime.errors import BALANCE_MAX, Fault, Status, suspended, unknown, violations
 from runtime.events import CodeRedeemed, event_of
 from runtime.operations import suspension
+from runtime.operations.entries.submit import SECRET_KEY_MIN, TOKEN_SECONDS
 from runtime.operations.packs import codes, guesses
 from runtime.operations.packs.pack_admin import gift
 from runtime.operations.players import merging
@@ -80,7 +81,8 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this campaign requires a player; set player_id")
         if (first := first_answer(row, keyed_request, answer_of)) is not None:
             replayed.set(True)
-            return replace(first, guest_player_id=newcomer if player_id == newcomer else "")
+            recent = row["age"] < TOKEN_SECONDS
+            return replace(first, guest_player_id=newcomer if player_id == newcomer and recent else "")
         check_open(row, row["status"], engine.clock.now())
         check_entry(row)
         await guesses.refuse_waiting(engine.database, request, guessers)
@@ -103,10 +105,10 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
 
 
 def _new_guest(engine: Engine, request: m.RedeemCodeRequest, code: str) -> str:
-    """The id of the guest that this request creates. A retry with the same key and code is the same guest's, so it gets
-    the first reply. Otherwise a code whose reply was lost would be lost too.
+    """The id of the guest that this request creates. A retry with the same long key and code is the same guest's, so it
+    gets the first reply. Otherwise a code whose reply was lost would be lost too.
     """
-    if not request.idempotency_key:
+    if len(request.idempotency_key) < SECRET_KEY_MIN:
         return ids.make("guest")
     text = f"{request.idempotency_key}\0{code}"
     digest = vault_of(engine.keyring.code).fingerprints(text, f"guest/{tenant_of(request)}/{request.campaign_id}")[0]

@@ -85,11 +85,16 @@ async def test_visitor_that_redeems_becomes_a_guest_that_a_retry_finds(world: Wo
     refused = await redeem(world, "VISITOR-001", "", key="k")
     assert (refused.http, refused.reason) == (401, "TOKEN_MISSING")
     await world.wheel(access="public")
-    first, again = await redeem(world, "VISITOR-001", "", key="k"), await redeem(world, "VISITOR-001", "", key="k")
+    first, again = [await redeem(world, "VISITOR-001", "", key="k" * 22) for _ in range(2)]
     guests = {jwt.decode(one.data["guest_token"], options={"verify_signature": False})["sub"] for one in (first, again)}
     assert len(guests) == 1 and guests.pop().startswith("guest_")
     assert first.data["redemption_id"] == again.data["redemption_id"]
-    assert (await redeem(world, "VISITOR-001", "", key="other")).reason == "CODE_USED"
+    await world.database.execute("UPDATE redemptions SET redeemed_at = redeemed_at - interval '10 minutes'")
+    late = await redeem(world, "VISITOR-001", "", key="k" * 22)
+    assert (late.data["redemption_id"], late.data.get("guest_token")) == (first.data["redemption_id"], None)
+    await make_pack(world, "VISITOR-002", gives=TICKETS)
+    replies = [await redeem(world, "VISITOR-002", "", key="k" * 21) for _ in range(2)]
+    assert [reply.reason for reply in replies] == ["", "CODE_USED"]
 
 
 async def test_guests_redemption_moves_to_the_player_once(world: World) -> None:

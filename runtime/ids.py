@@ -64,6 +64,11 @@ def is_guest(player_id: str) -> bool:
     return player_id.startswith(GUEST) and len(player_id) == len(GUEST) + 26
 
 
+def is_own(player_id: str) -> bool:
+    """Whether the id has the form of those made by this service, for guests and for players who log in."""
+    return player_id.startswith((GUEST, "player_")) and len(player_id.partition("_")[2]) == 26
+
+
 def guest_of(digest: bytes, origin_id: str) -> str:
     """The guest's id that 10 bytes of a digest determine. It sorts at the time of `origin_id`, which is older."""
     ulid = origin_id.rpartition("_")[2]

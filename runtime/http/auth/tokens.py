@@ -229,8 +229,8 @@ class Tokens:
             raise jwt.InvalidTokenError("no key of this issuer fits")
         claims = self._claims(token, key, str(algorithm), external.issuer, external.audience)
         claimed = external.read(claims)
-        if not claimed.roles and isinstance(claimed.subject, str) and ids.is_guest(claimed.subject):
-            raise jwt.InvalidTokenError("an external issuer must not issue tokens of guests")
+        if not claimed.roles and isinstance(claimed.subject, str) and ids.is_own(claimed.subject):
+            raise jwt.InvalidTokenError("an external issuer must not issue tokens of this service's own players")
         return self._identity(token, claims, claimed, staff=bool(claimed.roles), login_id="")
 
     def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:

@@ -187,11 +187,11 @@ class TestAnotherIssuer:
         with pytest.raises(Fault, match="TOKEN_INVALID"):
             await self.read(issuer, {"exp": int(time.time()) + 366 * 86_400})
 
-    async def test_issuer_names_no_guest_of_ours(self, issuer: Issuer) -> None:
-        """Rankings show guest ids: an issuer that could choose one would take over that guest."""
-        guest = ids.make("guest")
-        with pytest.raises(Fault, match="TOKEN_INVALID"):
-            await self.read(issuer, {"sub": guest})
+    async def test_issuer_names_no_player_of_ours(self, issuer: Issuer) -> None:
+        """Rankings show ids: an issuer that could choose one would take over that guest or player."""
+        for kind in ("guest", "player"):
+            with pytest.raises(Fault, match="TOKEN_INVALID"):
+                await self.read(issuer, {"sub": ids.make(kind)})
         assert (await self.read(issuer, {"sub": "guest_of_honour"})).player_id == "guest_of_honour"
 
     async def test_issuer_names_no_login_of_ours(self, issuer: Issuer) -> None:

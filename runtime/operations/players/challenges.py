@@ -10,9 +10,10 @@ The limits stop guessing without locking the contact's owner out:
   last right one (NIST SP 800-63B, 5.2.2: at most 100), by strangers or by the requester, the next code has 20 digits
   in place of six: more than the 64 bits above which guesses need no limit (5.1.3.2). So the owner can always log in,
   and an attacker gets a hundred guesses.
-- Sends to a contact are limited over all tenants, in separate buckets: one for all strangers, one for each requester
-  that verified the contact, and one for requesters with a refresh token, even an ended one, of a login by it. One
-  requester or network may use half of the strangers' bucket. Addresses and networks have their own limits, too.
+- Sends to a contact's mailbox, with all its aliases, are limited over all tenants, in separate buckets: one for all
+  strangers, one for each requester that verified the contact, and one for requesters with a refresh token, even an
+  ended one, of a login by it. One requester or network may use half of the strangers' bucket. Addresses and networks
+  have their own limits, too.
 
 An attacker with many addresses can empty the strangers' bucket. An owner without a known address or token then waits
 for its refill (SENDS.seconds). An exception for them would also admit an attacker who earns money by each message.
@@ -35,6 +36,7 @@ from runtime.errors import Fault, Status, unknown
 from runtime.operations.checks import Checks
 from runtime.operations.row import Operation
 from runtime.outgoing.vault import vault_of
+from runtime.wire.contacts import canonical
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("challenges")
@@ -66,7 +68,7 @@ class Rate(NamedTuple):
 
 RESEND: Final = Rate("resend", RESEND_SECONDS, 1)
 SENDS: Final = Rate("sends", 360, 10)
-"""Codes sent to one contact: ten at once, then ten an hour. Each message may cost the operator money."""
+"""Codes sent to one mailbox or phone: ten at once, then ten an hour. Each message may cost the operator money."""
 
 SENDS_ONE: Final = Rate("sends-one", 2 * SENDS.seconds, SENDS.most // 2)
 """Half of the strangers' sends, for one requester or network. So no single one can keep the owner, at a new address,
@@ -110,7 +112,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         raise _bucket_empty(RESEND, own["resend_seconds"])
     known = own["known"]
     own_sender = request.contact.startswith("email:") and has_own(engine.settings, own["sender"])
-    origin = (contact, requester, request.address, request.network)
+    origin = (_mailbox(engine, request.contact), requester, request.address, request.network)
     await _refuse_early(engine, _sends(*origin, _bucket_owner(requester, own["proved"], known)))
 
     async def work(connection: asyncpg.Connection) -> m.IssueChallengeReply:
@@ -190,7 +192,7 @@ async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest
         arguments = (tenant_id, contact, requester, "", request.login_id, *_split_contact(row["contact"]))
         own = await connection.fetchrow(_SQL["read_refusals"], *arguments)
         owner = _bucket_owner(requester, own["proved"], own["known"]) if own is not None else ""
-        for bucket in _sends_to(contact, requester, request.network, owner):
+        for bucket in _sends_to(_mailbox(engine, row["contact"]), requester, request.network, owner):
             await _refund(connection, ALL_TENANTS, *bucket)
         await _refund(connection, tenant_id, RESEND, f"{contact}:{requester}")
 
@@ -263,21 +265,27 @@ def _split_contact(contact: str) -> tuple[str, str]:
     return type, value
 
 
+def _mailbox(engine: Engine, contact: str) -> str:
+    """The hash of all aliases of the contact's mailbox, for the limits of sends."""
+    kind, value = _split_contact(contact)
+    return vault_of(engine.keyring.code).fingerprints(f"{kind}:{canonical(kind, value)}", "login sends")[0].hex()
+
+
 def _bucket_owner(requester: str, proved: bool, known: bool) -> str:
     """The owner of the bucket that a send is taken from: the requester's hash, "known", or "" for strangers."""
     return requester if proved else "known" if known else ""
 
 
-def _sends(contact: str, requester: str, address: str, network: str, owner: str) -> list[Bucket]:
-    """The buckets over all tenants that a code to the contact is taken from, in lock order."""
+def _sends(mailbox: str, requester: str, address: str, network: str, owner: str) -> list[Bucket]:
+    """The buckets over all tenants that a code to the mailbox is taken from, in lock order."""
     origin = [(SENDS_ADDRESS, address), (SENDS_NETWORK, network)]
-    return [(rate, name) for rate, name in origin if name] + _sends_to(contact, requester, network, owner)
+    return [(rate, name) for rate, name in origin if name] + _sends_to(mailbox, requester, network, owner)
 
 
-def _sends_to(contact: str, requester: str, network: str, owner: str) -> list[Bucket]:
-    """Those of `_sends` that limit the codes to this contact."""
-    one = [] if owner else [(SENDS_ONE, f"{contact}:{network or requester}")]
-    return [*one, (SENDS, f"{contact}:{owner}")]
+def _sends_to(mailbox: str, requester: str, network: str, owner: str) -> list[Bucket]:
+    """Those of `_sends` that limit the codes to this mailbox."""
+    one = [] if owner else [(SENDS_ONE, f"{mailbox}:{network or requester}")]
+    return [*one, (SENDS, f"{mailbox}:{owner}")]
 
 
 def _guesses(request: m.AnswerChallengeRequest) -> list[Bucket]:

@@ -208,7 +208,7 @@ def admit_play(state: GameState, session: Session, player: PlayerState) -> Price
     """What this play costs. Refuses as `admit` does, or if the session was opened for a different play.
 
     GAME_CHANGED if the game has changed since the session began. SESSION_PLAYED if the session's plan precedes the
-    player's next play, SESSION_EXPIRED if it follows it.
+    player's next play, SESSION_EXPIRED if it follows it, or if a guest opened it and the player had played already.
     """
     snapshot = state.snapshot
     if session.revision != snapshot.revision_hash[:REVISION_CHARACTERS]:
@@ -219,6 +219,10 @@ def admit_play(state: GameState, session: Session, player: PlayerState) -> Price
         )
     if 0 <= session.ordinal != player.plays:
         require_fresh(state, player)
+        if session.player_id != player.player_id:
+            raise Fault(
+                Status.FAILED_PRECONDITION, "SESSION_EXPIRED", "this session was opened before the login; start another"
+            )
         if session.ordinal > player.plays:  # The previous play was rolled back.
             raise Fault(
                 Status.FAILED_PRECONDITION,

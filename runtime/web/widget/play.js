@@ -167,11 +167,11 @@ export class Round extends EventTarget {
 
   /** The player changed: earlier refusals are checked again. @param {boolean} left whether the previous player left: its draft and result are removed */
   async changed(left) {
+    const { asked, session } = this.record.now;
     if (left) this.draft = null;
-    if (left && !this.record.now.asked) {
-      this.record.set({});
-      this.last = null;
-    }
+    // A plan is the next play's of one player.
+    if (!asked && (left || (!this.busy && session?.drop_plan?.[0]))) this.record.set({});
+    if (left && !asked) this.last = null;
     if (this.refusal || (left && !this.busy)) this.rest();
     await this.look();
     this.dispatchEvent(new Event("change"));

@@ -87,6 +87,8 @@ def test_guest_is_refused_on_a_players_game(terms: dict[str, Any], guest: bool, 
 def test_session_plays_only_its_own_game_and_plan(revision: str, ordinal: int, plays: int, reason: str) -> None:
     state, promised = state_of(), session(revision=revision, ordinal=ordinal)
     assert refusal_of(eligibility.admit_play, state, promised, ann(plays=plays)) == reason
+    guests = session("gus", revision=revision, ordinal=ordinal)
+    assert refusal_of(eligibility.admit_play, state, guests, ann(plays=plays)) == reason.replace("PLAYED", "EXPIRED")
     memory = ann(plays=plays, read_in=ROUND - 1)
     assert refusal_of(eligibility.admit_play, replace(state, compared=False), promised, memory) == (reason and "STALE")
 

@@ -50,43 +50,35 @@ ORDER BY player_id, campaign_id FOR UPDATE;
 SELECT 1 FROM balances WHERE tenant_id = $1 AND player_id IN ($2, $3)
 ORDER BY player_id, scope_key, currency FOR UPDATE;
 
--- name: surplus_rewards
--- The guest's surplus, which exceeds what one player may have: rewards of a prize with max_per_user beyond the cap, and
--- rewards of milestones granted to both. The guest's best rewards fit first: delivered, then in delivery, then the oldest.
--- The player's own are never touched. What either was awarded counts as the cap if that has been lowered since.
--- play_id: the play that won the reward ('': a milestone's or a board's).
-WITH ranked AS (
-    SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
-           CASE WHEN r.milestone_id = '' THEN r.play_id ELSE '' END AS play_id,
-           greatest(p.max_per_user, own.awarded, mine.awarded) - coalesce(mine.awarded, 0) AS room,
-           p.max_per_user > 0 AS capped,
-           sum(r.quantity) OVER (
-               PARTITION BY r.prize_id
-               ORDER BY array_position(ARRAY['fulfilled', 'fulfilling', 'claimed', 'won', 'failed'], r.status) NULLS LAST,
-                        r.reward_id
-           ) AS upto
-    FROM rewards AS r
-    JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
-    LEFT JOIN prize_players AS own ON own.tenant_id = $1 AND own.prize_id = r.prize_id AND own.player_id = $2
-    LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
-    WHERE r.tenant_id = $1 AND r.player_id = $2
-)
-SELECT reward_id, prize_id, quantity, type, status, play_id FROM ranked WHERE capped AND upto > room
-UNION
-SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status, ''
-FROM milestone_grants AS g
-JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
-    AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
-JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id
-WHERE g.tenant_id = $1 AND g.player_id = $2;
+-- name: limited_rewards
+-- The guest's rewards of prizes with max_per_user and of milestones granted to both, the best first: delivered, then in
+-- delivery, then the oldest. room: the units of its prize that the player may still have, 0 for a milestone of both. What
+-- either was awarded counts as the cap if that has been lowered since. play_id: the play that won the reward ('': a
+-- milestone's or a board's).
+SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
+       CASE WHEN r.milestone_id = '' THEN r.play_id ELSE '' END AS play_id,
+       CASE WHEN g.reward_id IS NULL
+            THEN greatest(p.max_per_user, own.awarded, mine.awarded) - coalesce(mine.awarded, 0) ELSE 0 END AS room
+FROM rewards AS r
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
+LEFT JOIN prize_players AS own ON own.tenant_id = $1 AND own.prize_id = r.prize_id AND own.player_id = $2
+LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
+LEFT JOIN (
+    milestone_grants AS g
+    JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
+        AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
+) ON g.tenant_id = $1 AND g.player_id = $2 AND g.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = $2 AND (p.max_per_user > 0 OR g.reward_id IS NOT NULL)
+ORDER BY array_position(ARRAY['fulfilled', 'fulfilling', 'claimed', 'won', 'failed'], r.status) NULLS LAST, r.reward_id;
 
 -- name: surplus_points
 -- The surplus of points won by plays, which create no rewards: per play and prize the units over the cap, their points
--- at the time of the play, and the number of complete wins. Units of rewards count first.
+-- at the time of the play, and the number of complete wins. Units of rewards count first, except those of the surplus, $4.
 WITH capped AS (
     SELECT g.prize_id, greatest(p.max_per_user, g.awarded, mine.awarded) - coalesce(mine.awarded, 0) - (
         SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
         WHERE r.tenant_id = $1 AND r.player_id = $2 AND r.prize_id = g.prize_id
+          AND NOT r.reward_id = ANY($4::text[])
     ) AS room
     FROM prize_players AS g
     JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = g.prize_id

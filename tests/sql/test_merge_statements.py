@@ -5,6 +5,7 @@ from typing import Final
 import asyncpg
 import pytest
 
+from runtime.operations.players.merging import without_room
 from tests.support.bare_rows import scene
 from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
@@ -186,27 +187,35 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
 """
 
 
-async def test_surplus_rewards_are_the_guests_last(connection: asyncpg.Connection) -> None:
+async def test_limited_rewards_are_the_guests_best_first(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
     await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
     await connection.execute("UPDATE prize_players SET awarded = 2 WHERE prize_id = 'mug' AND player_id = 'ann'")
-    surplus = await ask(connection, "merging.surplus_rewards", "gus", "ann")
-    plays = [(row[0], row[-1]) for row in surplus]
-    assert sorted(plays) == [("g1", ""), ("m1", "y1"), ("m3", "")], "a rung's is no win of a play's"
+    limited = await ask(connection, "merging.limited_rewards", "gus", "ann")
+    assert [(row[0], *row[-2:]) for row in limited] == [
+        *(("m2", "y1", 1), ("g1", "y1", 0), ("k1", "", 1), ("m1", "y1", 1), ("m3", "", 1), ("p1", "", 3))
+    ], "a rung's is no win of a play's"
     assert await ask(connection, "merging.granted_to_both", "gus", "ann") == [("game", "rung1")]
     granted = await ask(connection, "merging.grants", "gus")
     assert sorted(granted) == [("game", "rung1"), ("game", "rung2"), ("game", "rung3"), ("game_2", "rung1")]
 
 
+def test_reward_that_is_too_large_leaves_its_room_to_the_next() -> None:
+    rewards = (("a", 2, 3), ("b", 1, 1), ("a", 2, 3), ("a", 1, 3), ("b", 1, 1), ("c", 1, 0))
+    limited = [dict(zip(("prize_id", "quantity", "room"), reward, strict=True)) for reward in rewards]
+    assert without_room(limited) == [limited[2], limited[4], limited[5]]
+
+
 async def test_surplus_points_are_of_the_last_credited_plays(connection: asyncpg.Connection) -> None:
     """Prize `pts` allows 4 per player: the player has 1 and the guest holds 1, so 2 of the units played for stay."""
     await connection.execute(SURPLUS)
-    points = await ask(connection, "merging.surplus_points", "gus", "ann")
+    points = await ask(connection, "merging.surplus_points", "gus", "ann", [])
     assert points == [
         *(("y3", "all", "c1", "points", 1, 7, 1), ("y9", "all", "c0", "points", 1, 8, 1)),
         *(("y2", "pts", "c1", "points", 1, 20, 0), ("y3", "pts", "c1", "points", 1, 30, 1)),
     ]
+    assert await ask(connection, "merging.surplus_points", "gus", "ann", ["p1"]) == [*points[:2], points[3]]
 
 
 async def test_surplus_of_a_prize_won_twice_in_a_play_counts_each_win(connection: asyncpg.Connection) -> None:
@@ -214,7 +223,7 @@ async def test_surplus_of_a_prize_won_twice_in_a_play_counts_each_win(connection
     rewards = [{"prize_id": "pts", "type": "points", "quantity": 1, "value": value} for value in (3, 5, 7)]
     outcome = json.dumps({"rewards": rewards})
     await connection.execute("UPDATE plays SET outcome = $1 WHERE play_id = 'y2'", outcome)
-    points = [row for row in await ask(connection, "merging.surplus_points", "gus", "ann") if row[1] == "pts"]
+    points = [row for row in await ask(connection, "merging.surplus_points", "gus", "ann", []) if row[1] == "pts"]
     assert points == [("y2", "pts", "c1", "points", 2, 12, 2), ("y3", "pts", "c1", "points", 1, 30, 1)]
 
 

@@ -277,8 +277,23 @@ class _Surplus:
 async def _read_surplus(connection: asyncpg.Connection, pair: _Pair) -> _Surplus:
     # The rows that determine the surplus are read before the surplus itself. Otherwise neither comparison would notice
     # a change in between.
-    names = ("prize_counts", "granted_to_both", "completed_by_both", "surplus_rewards", "surplus_points")
-    return _Surplus(*[await connection.fetch(_SQL[name], *pair) for name in names])
+    names = ("prize_counts", "granted_to_both", "completed_by_both", "limited_rewards")
+    *before, limited = [await connection.fetch(_SQL[name], *pair) for name in names]
+    rewards = without_room(limited)
+    points = await connection.fetch(_SQL["surplus_points"], *pair, [row["reward_id"] for row in rewards])
+    return _Surplus(*before, rewards, points)
+
+
+def without_room(limited: Sequence[Any]) -> list[Any]:
+    """The rewards that exceed the player's room for their prizes. One that is too large leaves its room to the next."""
+    kept: Counter[str] = Counter()
+    surplus = []
+    for row in limited:
+        if kept[row["prize_id"]] + row["quantity"] > row["room"]:
+            surplus.append(row)
+        else:
+            kept[row["prize_id"]] += row["quantity"]
+    return surplus
 
 
 def _require_unchanged(before: Sequence[Any], after: Sequence[Any]) -> None:

@@ -1,16 +1,19 @@
 """The page's budget of bytes, requests and processor time on a phone with a slow line.
 
 The phone has Chromium's "Fast 3G" (562.5 ms a request, 1.44 Mbit/s down) and a processor four times slower.
-Processor time is asserted relative to a fixed piece of work, so that a busy machine lengthens both.
+Only nightly runs assert processor time, relative to a fixed piece of work: beside other load it varies by half.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+import pytest
+
 from tests.support.browsing import visiting
 from tests.support.chromium import Browser
 from tests.support.pages.budget import WORKS, traced
 from tests.support.pages.games import CARD, HAND, collection, eggs, gifts
+from tests.support.scenario import FULL
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -76,7 +79,7 @@ async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: Wo
     """One for the page, then one for the widget, the game and the words together."""
     game_id = await wheel(fair)
     # Other load makes it slower, nothing makes it faster: one of them is enough.
-    for _ in range(LOADS):
+    for _ in range(LOADS if FULL else 1):
         load = await load_once(browser, fair.stack, game_id)
         if load.within:
             break
@@ -85,7 +88,7 @@ async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: Wo
     assert len(files) == 3 and files == load.preloaded, "no file is discovered by loading another"
     print(f"\nplayable after {load.needed:.0f} of {PLAYABLE_MS} ms, {load.spent:.0f} x {SLOWER} of the processor's")
     assert sum(load.sizes.values()) <= WHOLE_BYTES
-    assert load.within
+    assert load.within or not FULL
 
 
 RUBBING: Final = """() => {
@@ -126,6 +129,7 @@ async def longest_task(browser: Browser, stack: Stack, name: str, game_id: str) 
         return trace.longest(trace.mark("spins"), trace.mark("works")) * trace.pace()
 
 
+@pytest.mark.nightly
 async def test_play_of_any_game_has_no_long_task(fair: World, browser: Browser) -> None:
     """From the press to the result, on the phone's processor."""
     over = {}

@@ -361,7 +361,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
         await asyncio.gather(*tasks)
         await marks_moved(stack, "changed")
         assert await violations(stack) == []
-    assert await audit(stack.database) == 0
+    assert await audit(stack.database) == (0, set())
     assert await stack.database.fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") > 3
 
 

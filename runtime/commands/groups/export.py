@@ -98,7 +98,7 @@ async def export(
                     if not written.resumes or cuts > CUTS_MAX:
                         fail(connection, EXIT_UNREACHABLE, f"connection lost after {written.bytes:,} bytes: {error}")
                     resumed = True
-            if resumed and form == "csv" and name in OF_FORMS:
+            if resumed and form == "csv" and isinstance(written, _Csv) and name in OF_FORMS:
                 later = query | {"from": LATER, "to": 0}
                 if written.head != b"".join([piece async for piece in edge.read(f"/exports/{name}", **later)]):
                     fail(connection, EXIT_REFUSED, "the columns changed with a form during the export; export again")

@@ -278,10 +278,10 @@ async def _read_surplus(connection: asyncpg.Connection, pair: _Pair) -> _Surplus
     # The rows that determine the surplus are read before the surplus itself. Otherwise neither comparison would notice
     # a change in between.
     names = ("prize_counts", "granted_to_both", "completed_by_both", "limited_rewards")
-    *before, limited = [await connection.fetch(_SQL[name], *pair) for name in names]
+    counts, rungs, quests, limited = [await connection.fetch(_SQL[name], *pair) for name in names]
     rewards = without_room(limited)
     points = await connection.fetch(_SQL["surplus_points"], *pair, [row["reward_id"] for row in rewards])
-    return _Surplus(*before, rewards, points)
+    return _Surplus(counts, rungs, quests, rewards, points)
 
 
 def without_room(limited: Sequence[Any]) -> list[Any]:

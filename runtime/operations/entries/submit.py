@@ -434,7 +434,10 @@ async def _take_contacts(
             key = next(key for key, given in decided.fields.items() if given == value)
             raise invalid(f"fields.{key}", "must not be a throwaway address")
     rows = await connection.fetch(SQL["contacts_of_player"], about.tenant_id, about.player_id)
-    own += [(row["type"], row["value"]) for row in rows]
+    logins = [(row["type"], row["value"]) for row in rows]
+    if any(kind == "email" and contacts.is_throwaway(value) for kind, value in logins):
+        raise invalid("fields", "a player who logs in with a throwaway address cannot enter")
+    own += logins
     stored, known = contacts.hashes_of(about.engine, about.tenant_id, own)
     await connection.execute(SQL["lock_contacts"], about.tenant_id, about.campaign_id, known)
     new = await connection.fetch(SQL["take_contacts"], about.tenant_id, about.campaign_id, stored, entry_id)

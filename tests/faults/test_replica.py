@@ -128,7 +128,7 @@ async def reports(stack: Stack, campaign_id: str, game_id: str, asking: str) -> 
         *[await stack.core("GET", "/exports", name=name) for name in ("plays", "ledger")],
         # From the primary: not in READS.
         await stack.core("GET", "/exports", name="winners", consent="news", campaign_id=asking),
-        *[await stack.core("GET", "/exports", **it) for it in ({"name": "views"}, {"name": "rewards", "json": "true"})],
+        *[await stack.core("GET", "/exports", name=it, json="true") for it in ("views", "rewards")],
         await stack.consumer("GET", f"/games/{game_id}/history/me", player="player_a"),
         await stack.consumer("GET", "/wallet/ledger", player="player_a"),
     ]

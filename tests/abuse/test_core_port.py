@@ -19,7 +19,7 @@ from runtime.rpc.client import RpcCaller
 from runtime.rpc.connection import HELLO
 from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, answers_of, body, frames
 from runtime.rpc.server import HTTP2, RpcServer
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 GET: Operation = BY_NAME["GetCampaign"]
 ASKED = body(m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id="a"))
@@ -138,15 +138,11 @@ async def test_excess_edge_calls_wait(desk: Desk, address: tuple[str, int], monk
     sent = 4_000
     padded = m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id="a" * 2_000)
     writer.writelines(framed(next(frames([Call(number, "GetCampaign", body(padded)).row()]))) for number in range(sent))
-    async with asyncio.timeout(HANG_SECONDS):
-        while desk.seen <= 20:
-            await asyncio.sleep(0)
+    await until(lambda: desk.seen > 20)
     _, other = await open_edge(address)  # Another edge is served all the while.
     before = desk.seen
     other.write(framed(next(frames([Call(1, "GetCampaign", ASKED).row()]))))
-    async with asyncio.timeout(HANG_SECONDS):
-        while desk.seen == before:
-            await asyncio.sleep(0)
+    await until(lambda: desk.seen > before)
     assert desk.seen < sent / 2
     desk.gate.set()
     numbers: set[int] = set()
@@ -270,9 +266,8 @@ async def test_idle_grpc_connection_is_closed_until_it_is_needed(desk: Desk, mon
             for _ in range(3):
                 assert await fetch_name_over_grpc(channel) == "a"
                 before = channel._protocol
-                async with asyncio.timeout(HANG_SECONDS):
-                    while before is not None and not before.connection.is_closing():
-                        await asyncio.sleep(0.01)
+                assert before is not None
+                await until(before.connection.is_closing)
 
 
 async def test_call_without_its_message_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

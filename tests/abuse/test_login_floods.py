@@ -35,7 +35,7 @@ async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> No
             async def waiting() -> int:
                 return int(await holder.fetchval(_WAITING))
 
-            await until(lambda: waiting(), lambda it: it >= bounded_at_once(pool))
+            await until(waiting, lambda it: it >= bounded_at_once(pool))
             assert (await world.round(game)).code == "OK"
             assert await waiting() == bounded_at_once(pool)
         answers = await asyncio.gather(*flood)

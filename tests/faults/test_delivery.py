@@ -182,9 +182,7 @@ async def test_worker_killed_before_it_acknowledged_posts_once(
             Servers(settings), DELIVERIES.name, [stream], other.handle, claim_idle_ms=1, claim_seconds=0.05
         )
         running = asyncio.create_task(consumer.run(stop))
-        async with asyncio.timeout(HANG_SECONDS):
-            while (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0]:
-                await asyncio.sleep(0.02)
+        await until(lambda: engine.ephemeral.run("XPENDING", stream, DELIVERIES.name), lambda it: not it[0])
         stop.set()
         await running
     assert [got.headers["webhook-id"] for got in receiver.all] == tasks, "each was sent once"

@@ -15,6 +15,7 @@ from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from tests.support.stack import Stack
+from tests.support.waiting import until
 from tests.support.world import GIFTS, World, new_world
 
 PLAYED_ELSEWHERE = """
@@ -47,8 +48,7 @@ async def held(
 
 
 async def waiting(world: World, count: int) -> None:
-    while await world.database.fetchval(WAITING) < count:
-        await asyncio.sleep(0.01)
+    await until(lambda: world.database.fetchval(WAITING), lambda it: it >= count)
 
 
 def actor_of(world: World, game_id: str) -> GameCache:
@@ -87,8 +87,7 @@ async def test_refused_commit_leaves_its_neighbours_reads_intact(world: World) -
             )
             neighbour = play("known", known)  # the neighbours' look waits
             await waiting(world, 2)
-        while await world.database.fetchval(WAITING) > 1:
-            await asyncio.sleep(0.01)
+        await until(lambda: world.database.fetchval(WAITING), lambda it: it <= 1)
         await world.database.fetchval("SELECT 1")  # What the refusal sets off has happened by then.
     with pytest.raises(Fault, match="SESSION_PLAYED"):
         await again
@@ -205,11 +204,6 @@ async def gifts_of(world: World) -> str:
     return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1})
 
 
-async def cut_off(world: World) -> None:
-    """Ends the connection of whoever waits for a lock, as a store does that fails."""
-    await world.database.fetchval("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted LIMIT 1")
-
-
 async def second_plan(world: World) -> tuple[str, Any, m.StartRequest, m.StartReply, m.PlayRequest]:
     game_id = await gifts_of(world)
     assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
@@ -234,7 +228,8 @@ async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World,
             (started,) = together(actor, start)
             while not actor.deciding.locked() and not started.done():
                 await asyncio.sleep(0)
-        await cut_off(world)
+        # Ends the connection of whoever waits for a lock, as a store does that fails.
+        await world.database.fetchval("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted LIMIT 1")
         with pytest.raises(Fault, match="STORE_UNAVAILABLE"):
             await played
     again = await started

@@ -88,7 +88,7 @@ async def test_starts_that_may_be_written_are_not_counted_again(database_url: st
         starts.record(TENANT, "a", NOW)
         with pytest.raises(StoreUnavailable):
             await starts.write_tenant(TENANT)
-        await until(lambda: _nobody_waits(database))
+        await until(lambda: somebody_waits(database), lambda it: not it)
         assert await stored_starts(database) == {(TENANT, "a", QUARTER): 1}
         trips = database.round_trips
         await starts.write_tenant(TENANT)
@@ -101,10 +101,6 @@ async def test_starts_of_one_failing_tenant_do_not_block_others(database_url: st
             starts.record(tenant, "a", NOW)
         await starts.write()
         assert (await stored_starts(database))[f"{TENANT}_after", "a", QUARTER] == 1
-
-
-async def _nobody_waits(database: Database) -> bool:
-    return not await somebody_waits(database)
 
 
 async def test_starts_are_kept_when_a_process_stops(database_url: str, valkey_url: str, pool: asyncpg.Pool) -> None:

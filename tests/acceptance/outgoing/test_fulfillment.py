@@ -1,4 +1,3 @@
-import asyncio
 import json
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.support import deliveries
 from tests.support.receiver import Receiver, status
 from tests.support.rewards import Shelf
 from tests.support.stack import TO_LOOPBACK
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -148,6 +147,5 @@ async def test_dead_task_is_retried_by_an_admin(stack: Any, engine: Any, receive
 async def test_rewards_expire_in_the_deliveries_worker(stack: Any, engine: Any) -> None:
     shelf = await Shelf(engine, stack.tenant_id).open()
     reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
-    async with deliveries.working(engine, "deliveries"), asyncio.timeout(HANG_SECONDS):
-        while (await shelf.row(reward_id))["status"] != "expired":
-            await asyncio.sleep(0.02)
+    async with deliveries.working(engine, "deliveries"):
+        await until(lambda: shelf.row(reward_id), lambda row: row["status"] == "expired")

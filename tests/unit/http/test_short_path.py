@@ -13,7 +13,7 @@ from runtime.http.bodies import read_body
 from runtime.http.envelope import ok
 from runtime.http.serving import Runner, make_app, serve
 from runtime.http.short_path import ShortPath
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: x\r\ntraceparent: 00-%b-00f067aa0ba902b7-01\r\n" % (b"4b" * 16)
 PLAIN = HEAD + b"Content-Length: 4\r\n\r\n1234"
@@ -138,8 +138,7 @@ async def test_late_body_takes_the_way_of_aiohttp() -> None:
     async with site() as own:
         reader, writer = await own.connect()
         writer.write(PLAIN[:-1])
-        while not any(one._request_in_progress for one in own.connections):
-            await asyncio.sleep(0)  # sleeps: yields to the server's loop.
+        await until(lambda: any(one._request_in_progress for one in own.connections))
         writer.write(PLAIN[-1:])
         await reader.readuntil(b'"1234"}')
         writer.close()
@@ -150,8 +149,7 @@ async def test_request_sent_before_the_answer_is_answered_after_it() -> None:
     async with site() as own:
         reader, writer = await own.begin_slow()
         writer.write(PLAIN + PLAIN)
-        while not own.connections[0]._messages:
-            await asyncio.sleep(0)  # sleeps: yields to the server's loop.
+        await until(lambda: own.connections[0]._messages)
         own.go_on.set()
         async with asyncio.timeout(HANG_SECONDS):
             received = await reader.readuntil(b'"1234"}') + await reader.readuntil(b'"1234"}')
@@ -167,17 +165,14 @@ async def test_hang_up_ends_the_tasks_of_the_connection() -> None:
         writer.transport.abort()
         await writer.wait_closed()
         own.go_on.set()
-        async with asyncio.timeout(HANG_SECONDS):
-            while own.connections or len(asyncio.all_tasks()) > before:
-                await asyncio.sleep(0)  # sleeps: yields to the server's loop.
+        await until(lambda: not own.connections and len(asyncio.all_tasks()) <= before)
 
 
 async def test_shutdown_sends_the_answer_and_then_closes() -> None:
     async with site() as own:
         reader, writer = await own.begin_slow()
         stopping = asyncio.create_task(own.runner.cleanup())
-        while not own.connections[0]._close:
-            await asyncio.sleep(0)  # sleeps: yields to the server's loop.
+        await until(lambda: own.connections[0]._close)
         own.go_on.set()
         async with asyncio.timeout(HANG_SECONDS):
             assert (await reader.read()).endswith(b'"data":"slow"}')
@@ -212,8 +207,7 @@ async def test_idle_connection_ends_after_the_keep_alive_time(monkeypatch: pytes
     monkeypatch.setattr(serving, "KEEPALIVE_SECONDS", 0.1)
     async with site() as own:
         reader, writer = await own.begin_slow()
-        while own.connections[0]._keepalive_handle is not None:
-            await asyncio.sleep(0.01)  # sleeps: yields until the timer has fired once, during the answer.
+        await until(lambda: own.connections[0]._keepalive_handle is None)  # The timer fired during the answer.
         own.go_on.set()
         async with asyncio.timeout(HANG_SECONDS):
             assert (await reader.read()).endswith(b'"slow"}')

@@ -24,7 +24,7 @@ from ops.certification.site import Site, founded, furnish
 from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from tests.support.directories import server_directory
-from tests.support.receiver import Receiver, receiving
+from tests.support.receiver import Receiver
 from tests.support.rewards import core
 from tests.support.scenario import FULL
 
@@ -56,22 +56,16 @@ async def bare(deployment: Deployment, tmp_path: Path) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def hook() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
 def workers() -> tuple[str, ...]:
     """The consumer groups that the site's scenario needs: none in the suite, unless a module overrides it."""
     return WORKERS if FULL else ()
 
 
 @pytest.fixture
-async def site(bare: Site, hook: Receiver, workers: tuple[str, ...]) -> Site:
+async def site(bare: Site, receiver: Receiver, workers: tuple[str, ...]) -> Site:
     for group in workers:
         await bare.deployment.worker(group)
-    await furnish(bare, hook.url if workers else "")
+    await furnish(bare, receiver.url if workers else "")
     return bare
 
 

@@ -85,8 +85,8 @@ async def event_crosses(site: Site, _load: Load, process: Process, _hook: Receiv
                 return
 
 
-async def received(hook: Receiver, kind: str, who: str) -> bool:
-    bodies = [got.json for got in hook.all]
+async def received(receiver: Receiver, kind: str, who: str) -> bool:
+    bodies = [got.json for got in receiver.all]
     return any(body["type"] == kind and body["data"].get("player_id") == who for body in bodies)
 
 
@@ -103,9 +103,9 @@ async def rate_crosses(site: Site, _load: Load, process: Process, _hook: Receive
 
 
 def message_crosses(kind: str) -> Crossing:
-    async def cross(site: Site, _load: Load, _process: Process, hook: Receiver, who: str) -> None:
+    async def cross(site: Site, _load: Load, _process: Process, receiver: Receiver, who: str) -> None:
         await site.round("crossing", who)
-        await until(partial(received, hook, kind, who))
+        await until(partial(received, receiver, kind, who))
 
     return cross
 
@@ -150,10 +150,10 @@ def workers() -> tuple[str, ...]:
     unit="rounds of 5 faults",
     figure="traffic crosses again within 5 s, a worker's within 11 s; no process ends",
 )
-async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, hook: Receiver, link: str) -> None:
+async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, receiver: Receiver, link: str) -> None:
     name, to, crosses = LINKS[link]
     process = site.deployment.processes[name]
-    config = {"url": hook.url, "secret": SECRET}
+    config = {"url": receiver.url, "secret": SECRET}
     await site.prize("crossed", channel="webhook", config=config)
     await site.wheel("crossing", "crossed")
     back: dict[str, list[float]] = defaultdict(list)
@@ -173,7 +173,7 @@ async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, ho
                 healed = time.monotonic()
                 try:
                     async with asyncio.timeout(GIVEN_UP_SECONDS):
-                        await crosses(site, running, process, hook, f"crossing-{fault}-{nth}".replace(" ", "-"))
+                        await crosses(site, running, process, receiver, f"crossing-{fault}-{nth}".replace(" ", "-"))
                 except TimeoutError:
                     pytest.fail(f"nothing crossed after {fault}: {process.tail()}")
                 back[fault].append(time.monotonic() - healed)

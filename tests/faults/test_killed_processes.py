@@ -151,7 +151,7 @@ class TestWithWorkers:
         figure="ready again within 5 s, every play reported under one id, nothing lost",
     )
     async def test_killed_edge_or_worker_loses_nothing(
-        self, scenario: Scenario, site: Site, load: Begin, hook: Receiver
+        self, scenario: Scenario, site: Site, load: Begin, receiver: Receiver
     ) -> None:
         deployment = site.deployment
         ready = []
@@ -168,7 +168,7 @@ class TestWithWorkers:
             rows = await database.fetch("SELECT play_id FROM plays WHERE tenant_id = $1", site.tenant_id)
 
         def reports() -> set[tuple[str, str]]:
-            received = [(got.json, got.headers["webhook-id"]) for got in hook.all]
+            received = [(got.json, got.headers["webhook-id"]) for got in receiver.all]
             return {(body["data"]["play_id"], one) for body, one in received if body["type"] == "play_completed"}
 
         async def reported() -> bool:
@@ -216,7 +216,7 @@ class TestWithDeliveries:
         figure="attempts end within 15.5 s, the plays' p99 grows by 10 % at most",
     )
     async def test_slow_receiver_slows_no_play(
-        self, scenario: Scenario, site: Site, load: Begin, hook: Receiver
+        self, scenario: Scenario, site: Site, load: Begin, receiver: Receiver
     ) -> None:
         took: dict[bool, list[float]] = defaultdict(list)
         held: list[float] = []
@@ -246,14 +246,14 @@ class TestWithDeliveries:
             for nth in range(scenario.size):
                 # There and back: a machine that becomes slower slows both alike.
                 for slowly in (False, True) if nth % 2 else (True, False):
-                    hook.replies = [slow] * MANY if slowly else []
+                    receiver.replies = [slow] * MANY if slowly else []
                     if not slowly:
                         await until(let_go)
                     began = time.monotonic()
                     await running.for_seconds(30 if scenario.full else 5)
                     plays = [one for request in site.history.of("Play") for one in request.attempts if one.http]
                     took[slowly] += [one.ended - one.began for one in plays if one.began >= began]
-            hook.replies = []
+            receiver.replies = []
             await until(let_go)
         connection = await asyncpg.connect(site.deployment.database_url)
         await connection.execute(_HASTEN, site.tenant_id)

@@ -296,18 +296,6 @@ async def test_redirect_waits_and_can_be_cancelled(fair: World, visit: Visit, st
     visit.wrong.clear()
 
 
-async def test_texts_follow_the_language_from_right_to_left(fair: World, browser: Browser) -> None:
-    game_id = await losing(fair, TEXTS, AFTER)
-    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
-    async with visiting(browser, fair.stack, locale="ar", **phone, **STILL) as visit:
-        await visit.open(game_id)
-        assert await frame(visit, "h1") == "معرض الربيع"
-        await visit.play()
-        assert "حظ أوفر" in await visit.result()
-        assert await visit.page.evaluate("document.documentElement.scrollWidth") <= 390
-        await visit.shot("own page 390 ar dark")
-
-
 async def test_html_in_every_text_stays_text_in_the_widget(fair: World, visit: Visit) -> None:
     texts = {name: {"en": EVIL} for name in ("title", "intro", "how", "lose", "thanks", "terms")}
     after = {"label": {"en": EVIL}, "url": f"https://brand.example/{EVIL}", "share": True}

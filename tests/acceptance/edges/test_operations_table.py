@@ -103,16 +103,6 @@ def test_rows_are_routes_of_core_with_and_without_admin() -> None:
     assert {route for route in routes_of(app) if route[0] != "HEAD"} == expected
 
 
-def test_rows_name_fields_of_their_requests() -> None:
-    wrong = []
-    for row in OPERATIONS:
-        fields = fields_of(row.request)
-        named = [*re.findall(r"{(\w+)}", row.path), *([row.resource] if row.resource else [])]
-        if fields["scope"].type is not m.Scope or not fields.keys() >= set(named):
-            wrong.append(row.name)
-    assert wrong == []
-
-
 def test_edges_serve_what_the_spec_lists() -> None:
     players, staff = web.Application(), web.Application()
     consumer.mount(players, edge())

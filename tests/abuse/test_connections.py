@@ -113,7 +113,7 @@ async def test_client_that_reads_few_bytes_is_disconnected(runner: Runner, monke
                 await asyncio.sleep(0.01)
 
     trickling = asyncio.create_task(trickle())
-    await none_left(runner)
+    await until(lambda: not server_of(runner).connections)
     writer.transport.abort()
     await trickling
 
@@ -147,10 +147,6 @@ async def leave_unread(runner: Runner) -> Connection:
     async with asyncio.timeout(HANG_SECONDS):
         await reader.readuntil(b"\r\n\r\n")
     return reader, writer
-
-
-async def none_left(runner: Runner) -> None:
-    await until(lambda: not server_of(runner).connections)
 
 
 async def test_slow_reader_gets_the_whole_response(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

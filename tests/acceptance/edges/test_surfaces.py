@@ -17,12 +17,6 @@ from tests.support.resources import make_campaign, make_game, make_prize, play_o
 from tests.support.rewards import Shelf
 from tests.support.stack import AS_SHIPPED, BROWSER, Stack
 
-SURFACES = ("core", "consumer", "admin")
-
-
-def url_of(stack: Stack, surface: str) -> str:
-    return str(getattr(stack.process, f"{surface}_url"))
-
 
 async def test_content_type_is_read_alike_on_every_surface(stack: Stack, shelf: Shelf) -> None:
     staff = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}"}
@@ -70,10 +64,8 @@ def frozen(postgres: Postgres) -> Iterator[None]:
 
 READY_SECONDS = 8.0
 
-patient_with_both = pytest.mark.settings(redis_timeout_seconds=10.0, database_statement_timeout_seconds=30.0)
 
-
-@patient_with_both
+@pytest.mark.settings(redis_timeout_seconds=10.0, database_statement_timeout_seconds=30.0)
 async def test_readiness_names_a_frozen_database(stack: Stack, postgres: Postgres) -> None:
     with frozen(postgres):
         async with asyncio.timeout(READY_SECONDS), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
@@ -82,7 +74,7 @@ async def test_readiness_names_a_frozen_database(stack: Stack, postgres: Postgre
 
 @pytest.mark.parametrize("surface", ["consumer", "admin"])
 async def test_metrics_are_not_served_by_an_edge(stack: Stack, surface: str) -> None:
-    async with stack.http.get(url_of(stack, surface) + "/metrics") as answer:
+    async with stack.http.get(getattr(stack.process, f"{surface}_url") + "/metrics") as answer:
         assert answer.status == 404
 
 

@@ -176,7 +176,8 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
         # Its facts are those of the attempt.
         assert (await stack.admin("POST", "/admin/players/bob/erase", {"reason": "asked for"})).code == "OK"
         await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
-        await until(lambda: is_over(stack))
+        retries = "SELECT count(*) FROM integration_deliveries WHERE status = 'retry'"
+        await until(lambda: stack.database.fetchval(retries), lambda it: it == 0)
         assert await log() == [no_address, ("SKIPPED", "the player was erased"), refused]
     assert mailbox.mails == []
     [shown] = (await stack.admin("GET", "/admin/players/ann/messages")).data["items"]
@@ -229,10 +230,6 @@ async def test_slow_mail_server_is_given_up_in_time(mailbox: Mailbox, monkeypatc
     sender = senders.SmtpSender(f"smtp://127.0.0.1:{mailbox.port}", "shop@example.com")
     with pytest.raises(senders.SendFailed):
         await sender.send_mail(sender.mail("ann@example.com", "", ""))
-
-
-async def is_over(stack: Stack) -> bool:
-    return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")
 
 
 async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, stack: Stack, mailbox: Mailbox) -> None:

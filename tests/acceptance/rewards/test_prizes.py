@@ -71,7 +71,9 @@ async def test_prize_that_is_sent_without_a_secret_gets_one_and_shows_it_once(st
     for channel in ("webhook", "workflow"):
         made = (await stack.admin("POST", "/admin/prizes", {"name": "Mug", "fulfillment": sends(channel, config)})).data
         path, shown = f"/admin/prizes/{made['prize_id']}", made["fulfillment"]["config"]
-        assert await secret_of(stack, made["prize_id"]) == shown["secret_once"]
+        sealed = (await config_of_prize(stack, made["prize_id"]))["secret"]
+        context = prize_context(stack.tenant_id, made["prize_id"])
+        assert vault_of(stack.engine.keyring.code).open_secret(sealed, context) == shown["secret_once"]
         assert (await stack.admin("GET", path)).data["fulfillment"]["config"] == {**config, "secret_set": True}
         stored = (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"]
         assert stored == {**config, "secret_set": True}
@@ -91,11 +93,6 @@ async def test_stock_that_the_service_counts_is_refused_by_name_unless_it_is_the
         refused = await stack.admin("PUT", path, {"stock": {**made["stock"], name: wrong}})
         assert fields_of(refused) == [f"stock.{name}"]
     assert (await stack.admin("PUT", path, {"stock": {**made["stock"], "total": 6}})).data["stock"]["remaining"] == 6
-
-
-async def secret_of(stack: Any, prize_id: str) -> str:
-    sealed = (await config_of_prize(stack, prize_id))["secret"]
-    return vault_of(stack.engine.keyring.code).open_secret(sealed, prize_context(stack.tenant_id, prize_id))
 
 
 def sends(channel: str, config: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,6 @@ from tests.support.resources import make_campaign, make_game, make_prize, play_o
 from tests.support.stack import Answer, Stack, refused
 
 
-async def known_player(stack: Stack, player_id: str) -> str:
-    await stack.consumer("GET", "/players/me", player=player_id)
-    return player_id
-
-
 async def adjust(stack: Stack, scope_key: str, amount: int, **fields: Any) -> Answer:
     body = {"player_id": "player_1", "scope_key": scope_key, "currency": "points", "amount": amount, **fields}
     return await stack.core("POST", "/wallet/adjustments", body)
@@ -23,7 +18,7 @@ async def test_adjustment_with_a_wrong_field_is_refused(stack: Stack) -> None:
     answer = await adjust(stack, "", 0, currency="")
     fields = {row["field"] for row in answer.envelope["data"]["violations"]}
     assert fields == {"scope_key", "currency", "amount"}
-    await known_player(stack, "player_1")
+    await stack.consumer("GET", "/players/me", player="player_1")
     assert (await adjust(stack, "camp_none", 1)).envelope["data"]["violations"][0]["field"] == "scope_key"
     assert (await adjust(stack, stack.tenant_id, 1, player_id="player_none")).reason == "UNKNOWN_PLAYER"
     less = await adjust(stack, stack.tenant_id, -1)

@@ -176,7 +176,8 @@ async def test_unlinked_contact_ends_logins_and_is_free_for_another_player(modul
     assert (done.data["id"], done.data["contacts"]) == (player, [])
     assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
     assert contact not in str((await stack.admin("GET", "/admin/audit", subject_id=player)).envelope)
-    assert await player_of_phone(stack, contact) != player
+    body = {"contact": {"type": "CONTACT_TYPE_PHONE", "value": contact}}
+    assert (await stack.core("POST", "/players/resolve", body)).data["player"]["id"] != player
 
 
 async def test_sign_out_of_a_guest_ends_its_token(world: World) -> None:
@@ -186,11 +187,6 @@ async def test_sign_out_of_a_guest_ends_its_token(world: World) -> None:
     await until(lambda: world.start(game, "", **guest.bearer), lambda it: it.http == 401)
     until_when = "SELECT issued_until IS NULL FROM revocations WHERE subject = $1"
     assert await world.database.fetchval(until_when, guest.player_id), "a retry of its first request issues a token"
-
-
-async def player_of_phone(stack: Stack, value: str) -> str:
-    contact = {"type": "CONTACT_TYPE_PHONE", "value": value}
-    return str((await stack.core("POST", "/players/resolve", {"contact": contact})).data["player"]["id"])
 
 
 async def test_me_tells_staff_who_they_are_and_what_they_may(stack: Stack) -> None:

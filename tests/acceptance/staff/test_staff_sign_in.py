@@ -196,7 +196,6 @@ async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, database_
             assert refused(answer) == (503, "UNAVAILABLE", "STORE_UNAVAILABLE")
 
 
-ENDED = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 REVOKE = "/admin/staff/revoke"
 NOTHING = {"withdrawn": 0, "tokens": 0}
 
@@ -208,7 +207,7 @@ async def log_out(stack: Stack, token: str, **body: object) -> Answer:
 async def ended(stack: Stack, token: str) -> None:
     async def is_refused() -> bool:
         answer = await me(stack, token)
-        assert answer.code == "OK" or refused(answer) == ENDED, answer.envelope
+        assert answer.code == "OK" or refused(answer) == INVALID, answer.envelope
         return answer.code != "OK"
 
     await until(is_refused)
@@ -222,8 +221,8 @@ async def test_logout_ends_the_token_and_no_other(stack: Stack) -> None:
     here, there = of_ann(stack), of_ann(stack)
     answer = await log_out(stack, here)
     assert (answer.data, answer.headers["Cache-Control"]) == ({}, "no-store")
-    assert refused(await me(stack, here)) == ENDED
-    assert refused(await log_out(stack, here)) == ENDED
+    assert refused(await me(stack, here)) == INVALID
+    assert refused(await log_out(stack, here)) == INVALID
     assert (await me(stack, there)).code == "OK"
 
 
@@ -232,13 +231,13 @@ async def test_logout_everywhere_ends_the_subjects_tokens_until_then(stack: Stac
     others = [stack.token("bea", ("designer",)), of_ann(stack, OTHER_TENANT), stack.token("ann")]
     assert (await log_out(stack, here, everywhere=True)).code == "OK"
     for token in (here, there):
-        assert refused(await me(stack, token)) == ENDED
+        assert refused(await me(stack, token)) == INVALID
     assert [(await me(stack, token)).reason for token in others[:2]] == ["", ""]
     assert (await stack.consumer("GET", "/players/me", headers=bearer(others[2]))).code == "OK"
     change = "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
     await stack.database.execute(change)
     await until(lambda: me(stack, there), lambda it: it.code == "OK")
-    assert refused(await me(stack, here)) == ENDED
+    assert refused(await me(stack, here)) == INVALID
 
 
 async def test_revoke_by_an_owner_ends_the_tokens_of_another(stack: Stack) -> None:
@@ -248,10 +247,10 @@ async def test_revoke_by_an_owner_ends_the_tokens_of_another(stack: Stack) -> No
     rows = (await stack.admin("GET", "/admin/audit", actor="ann")).data["items"]
     (_, oldest) = [row["subject_id"] for row in rows if row["action"] == "staff.sign_in"]
     assert (await stack.admin("POST", REVOKE, {"sign_in_id": oldest})).data == NOTHING
-    assert refused(await me(stack, first)) == ENDED
+    assert refused(await me(stack, first)) == INVALID
     assert (await me(stack, second)).code == "OK"
     assert (await stack.admin("POST", REVOKE, {"subject": "ann"})).data == NOTHING
-    assert refused(await me(stack, second)) == ENDED
+    assert refused(await me(stack, second)) == INVALID
     assert (await me(stack, bystander)).code == "OK"
     entries = [it for it in (await stack.admin("GET", "/admin/audit")).data["items"] if it["action"] == "staff.revoke"]
     assert [(row["actor"], row["subject_id"]) for row in entries] == [("staff_test", "ann"), ("staff_test", oldest)]

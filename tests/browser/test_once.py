@@ -130,14 +130,11 @@ async def test_expired_token_of_the_page_is_renewed_for_all_that_waits(fair: Wor
         refused.append(route.request.url)
         return await route.fulfill(status=401, json={"code": "UNAUTHENTICATED", "data": {"reason": "TOKEN_EXPIRED"}})
 
-    async def at_least(count: int) -> bool:
-        return len(refused) >= count
-
     await visit.page.route("**/api/v1/**", refuse)
     await visit.press()
-    await until(lambda: at_least(1))
+    await until(lambda: len(refused) >= 1)
     await visit.page.click("[data-panel=rewards]")
-    await until(lambda: at_least(2))
+    await until(lambda: len(refused) >= 2)
     assert await visit.page.evaluate("window.reason") == "TOKEN_EXPIRED"
     await visit.page.evaluate(GIVE, new)
     await visit.page.wait_for_selector("dialog[open]")

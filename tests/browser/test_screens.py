@@ -32,11 +32,6 @@ async def whole(visit: Visit, name: str) -> None:
         assert size and box and box["y"] >= 0 and box["y"] + box["height"] <= size["height"] + 1, name
 
 
-async def shown_panels(visit: Visit) -> list[str]:
-    script = "(all) => all.map((one) => one.dataset.panel)"
-    return list(await visit.page.locator("[data-panel]:visible").evaluate_all(script))
-
-
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_panels_fit_run_no_text_and_pass_axe(fair: World, browser: Browser, width: int, scheme: str) -> None:
     game_id, found = await crowded(fair), dict[str, list[str]]()
@@ -136,7 +131,8 @@ async def test_games_fit_in_every_script(
                 continue  # Its end looks like that of gifts.
             assert await finish(visit, "won") == "won"
             await whole(visit, f"{locale}-{shape}-won-{width}")
-        for opened in await shown_panels(visit):
+        shown = visit.page.locator("[data-panel]:visible")
+        for opened in await shown.evaluate_all("(all) => all.map((one) => one.dataset.panel)"):
             await visit.page.click(f"[data-panel={opened}]")
             await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
             await fits(visit, f"{locale}-{opened}-{width}")

@@ -106,7 +106,7 @@ async def seconds_beside(scene: Scene, *acts: Act) -> float:
     async def loop(act: Act, nth: int) -> None:
         for number in range(PLAYS // PLAYS_PER_ACT):
             due = number * PLAYS_PER_ACT
-            await until(lambda due=due: _is(played["plays"] >= due or stop.is_set()))  # type: ignore[misc]
+            await until(lambda due=due: played["plays"] >= due or stop.is_set())  # type: ignore[misc]
             await act(scene, nth)
             scene.done[act.__name__] += 1
 
@@ -169,7 +169,3 @@ async def test_board_creation_waits_for_a_concurrent_archiving_of_its_prize(own_
         await rival.execute("UPDATE prizes SET status = 'archived' WHERE prize_id = $1", prize_id)
     answer = await request
     assert (answer.http, answer.reason) == (400, "VALIDATION")
-
-
-async def _is(fact: bool) -> bool:
-    return fact

@@ -59,11 +59,11 @@ async def test_hung_receivers_updates_are_proportional_to_attempts(engine: Any, 
         stop = asyncio.Event()
         if streamed:
             task_ids = [f"task_{nth:06}" for nth in range(1, TASKS + 1)]
-            messages = [message_of(task_id) for task_id in task_ids]
+            messages = [Message("s", task_id, {b"t": f"{TENANT} {task_id}".encode()}) for task_id in task_ids]
             for first in range(0, TASKS, 128):
                 assert not await worker.handle(messages[first : first + 128])
         sweeping = asyncio.create_task(worker.keep_sweeping(stop))
-        await until(lambda: reached(hung, attempts))
+        await until(lambda: len(hung.all) >= attempts)
         stop.set()
         await sweeping
     assert len(hung.all) < TASKS, "an attempt for each would prove nothing"
@@ -74,7 +74,7 @@ async def test_recovered_receiver_gets_all_waiting_deliveries(engine: Any, hung:
     async with delivering(engine, attempt_seconds=1) as worker:
         stop = asyncio.Event()
         sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
-        await until(lambda: reached(hung, RECEIVER_MAX * 2))
+        await until(lambda: len(hung.all) >= RECEIVER_MAX * 2)
         hung.replies = []
         await until(lambda: delivered(engine, TASKS - RECEIVER_MAX * 4))
         stop.set()
@@ -88,21 +88,13 @@ async def test_hung_receiver_delays_no_other_of_its_tenant(engine: Any, hung: Re
     async with delivering(engine, attempt_seconds=2) as worker:
         stop = asyncio.Event()
         sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
-        await until(lambda: reached(hung, RECEIVER_MAX + 1))
+        await until(lambda: len(hung.all) > RECEIVER_MAX)
         prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
         for _ in range(5):
             await until_task(engine, await make_task(engine, TENANT, prize_id), "delivered")
         stop.set()
         await sweeping
     assert len(receiver.all) == 5
-
-
-def message_of(task_id: str) -> Message:
-    return Message("s", task_id, {b"t": f"{TENANT} {task_id}".encode()})
-
-
-async def reached(receiver: Receiver, attempts: int) -> bool:
-    return len(receiver.all) >= attempts
 
 
 async def delivered(engine: Any, count: int) -> bool:

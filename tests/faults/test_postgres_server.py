@@ -132,11 +132,6 @@ def documented(nth: int, archive: Path) -> dict[str, str]:
     return {name: value.strip("'").replace("/archive/", f"{archive}/") for name, value in settings.items()}
 
 
-def shown_since(point: str) -> str:
-    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-    return re.sub(r"'[^']*'", f"'{point}'", query)
-
-
 def archiving(directory: Path) -> dict[str, str]:
     archive = directory / "archive"
     archive.mkdir(mode=0o777)
@@ -257,7 +252,8 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     await until(known)
                     assert await ledger(world, "bob") == 50
                     sent = {got.headers["webhook-id"] for got in receiver.all}
-                    since = await world.database.fetch(shown_since(point))
+                    (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+                    since = await world.database.fetch(re.sub(r"'[^']*'", f"'{point}'", query))
                     assert [row["prize_id"] for row in since] == [coupon]
                     await lose_all_after(point, server, copy, first / "archive", address)
                     await until_back(stack)

@@ -1,10 +1,10 @@
 """A game's first play, and a change of whose wallet the game moves, at the same moment: one of them comes first."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import pytest
@@ -47,33 +47,27 @@ async def scopes_of_ledger(world: World) -> set[str]:
     return {row["scope_key"] for row in rows}
 
 
-def other_scope(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
-    return game, {"wallet_scope": TENANTS}
+CHANGES: Final = {
+    "scope": ("games", {"wallet_scope": TENANTS}),
+    "currency": ("games", {"handler_config": {"items": [{**COINS["items"][0], "item": "star"}]}}),
+    "merchant": ("campaigns", {}),
+}
 
 
-def other_currency(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
-    return game, {"handler_config": {"items": [{**COINS["items"][0], "item": "star"}]}}
-
-
-def other_merchant(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
-    return campaign, {"merchant_id": merchant}
-
-
-@pytest.mark.parametrize("change", [other_scope, other_currency, other_merchant])
-async def test_first_play_locks_the_keys_that_it_moves(
-    stack: Stack, change: Callable[[str, str, str], tuple[str, dict[str, Any]]]
-) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+async def test_first_play_locks_the_keys_that_it_moves(stack: Stack, change: str) -> None:
     merchants = [await make_merchant(stack) for _ in range(2)]
     async with new_world(stack, merchant_id=merchants[0]) as world:
         game_id = await world.game(COLLECTION, COINS, wallet_scope=MERCHANTS)
         session = await world.session(game_id)
         moved = {"player_id": "ann", "scope_key": merchants[0], "currency": "coin", "amount": 1}
         assert (await stack.admin("POST", "/admin/wallet/adjustments", moved)).data
-        path, body = change(f"games/{game_id}", f"campaigns/{world.campaign_id}", merchants[1])
+        kind, body = CHANGES[change]
+        path = f"{kind}/{game_id if kind == 'games' else world.campaign_id}"
         async with held(stack, "FROM balances"):
             play = asyncio.create_task(world.play(game_id, session))
             await wait_for_locks(stack, 1, play)
-            update = asyncio.create_task(stack.admin("PUT", f"/admin/{path}", body))
+            update = asyncio.create_task(stack.admin("PUT", f"/admin/{path}", body or {"merchant_id": merchants[1]}))
             await wait_for_locks(stack, 2, play, update)
         assert (await play).data["balances"] == [{"currency": "coin", "balance": 3}]
         assert refused(await update) == KEPT

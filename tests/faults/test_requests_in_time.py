@@ -94,7 +94,7 @@ async def test_committed_request_without_answer_is_503_and_answered_on_retry(wor
     server.psql("SELECT pg_reload_conf()")
     try:
         async with asyncio.timeout(HANG_SECONDS):
-            await until(lambda: commits_wait(server))
+            await until(lambda: server.psql("SHOW synchronous_standby_names") == "nobody")
             refused = await revoke(world, reward_id)
     finally:
         server.psql("ALTER SYSTEM RESET synchronous_standby_names")
@@ -108,10 +108,6 @@ async def test_committed_request_without_answer_is_503_and_answered_on_retry(wor
     again = (await revoke(world, reward_id)).data["reward"]
     assert again["status"] == "REWARD_STATUS_REVOKED", "else it would be refused: revoked before"
     assert await is_returned()
-
-
-async def commits_wait(server: Postgres) -> bool:
-    return server.psql("SHOW synchronous_standby_names") == "nobody"
 
 
 async def test_board_count_is_not_bound_by_the_answer_timeout(world: World) -> None:
@@ -137,7 +133,7 @@ async def test_request_waits_for_connections_count_as_one_wait(module_database_u
 
         async def rival() -> None:
             async with database.connection():
-                await until(lambda: _is(len(refused) == 2))
+                await until(lambda: len(refused) == 2)
 
         async def another() -> None:
             with pytest.raises(Fault):
@@ -155,7 +151,3 @@ async def test_request_waits_for_connections_count_as_one_wait(module_database_u
             await asyncio.sleep(0)  # They stand in the queue now, the rival first.
         await asyncio.gather(sent, *others)
         assert refused == ["the request", "another"]
-
-
-async def _is(fact: bool) -> bool:
-    return fact

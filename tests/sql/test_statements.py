@@ -42,11 +42,7 @@ def words_of(text: str) -> str:
     return re.sub(r"--[^\n]*|'[^']*'", " ", text)
 
 
-def tables_of(schema: str) -> set[str]:
-    return set(re.findall(r"^CREATE TABLE (\w+)", schema, re.MULTILINE))
-
-
-TABLES = tables_of(sql.SCHEMA.read_text())
+TABLES = set(re.findall(r"^CREATE TABLE (\w+)", sql.SCHEMA.read_text(), re.MULTILINE))
 
 
 def test_tables_lead_their_key_with_the_tenant() -> None:

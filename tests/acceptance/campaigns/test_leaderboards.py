@@ -3,17 +3,14 @@ import random
 from itertools import product
 from typing import Any
 
-import aiohttp
 import pytest
 
-from runtime.app import running
 from runtime.operations.leaderboards import board_admin, rank_prizes
-from runtime.settings import Settings
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rivals import held, waits
-from tests.support.stack import ROLES, Stack, fields_of
+from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -212,24 +209,6 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     assert (await stack.admin("GET", path)).data["name"] == "Top"
     assert (await stack.admin("DELETE", path)).data["archived"] is True
     assert (await stack.admin("POST", f"{path}/finalize", {})).data["standings"] == done["standings"]
-    await assert_books_balance(stack)
-
-
-async def test_finalize_by_fifty_calls_to_two_processes_happens_once(stack: Stack, settings: Settings) -> None:
-    campaign_id, game_id, _ = await open_games(stack)
-    mug = await make_prize(stack, stock={"total": 7})
-    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 10, "prize_id": mug}])
-    await record(stack, [Played(f"p{n:02}", game_id, 100 - n) for n in range(20)])
-    async with running(settings, ROLES) as second, aiohttp.ClientSession() as http:
-        stacks = (stack, Stack(second, http, stack.tenant_id))
-        path = f"/leaderboards/{board['id']}/finalize"
-        answers = await asyncio.gather(*[stacks[n % 2].core("POST", path, {}) for n in range(50)])
-    assert all(answer.data == answers[0].data for answer in answers)
-    assert await rewards_of(stack) == [(f"p{n:02}", mug) for n in range(7)]
-    reasons = [row["reason"] for row in answers[0].data["standings"]]
-    assert reasons == [""] * 7 + ["OUT_OF_STOCK"] * 3 + [""] * 10
-    closed = await stack.database.fetchval("SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.finalize'")
-    assert closed == 1
     await assert_books_balance(stack)
 
 

@@ -222,7 +222,7 @@ async def test_claim_with_other_answers_under_one_key_is_a_mismatch(world: World
     assert (await shown(world, reward_id))["answers"] == KEPT
 
 
-async def test_answers_are_masked_for_roles_that_cannot_move_the_reward(world: World) -> None:
+async def test_answers_are_masked_for_staff_who_cannot_move_the_reward(world: World) -> None:
     reward_id = await won(world, await prize(world))
     assert (await claim_with(world, reward_id, ANSWERS)).code == "OK"
     for role in ("admin", "reward_manager"):
@@ -235,15 +235,9 @@ async def test_answers_are_masked_for_roles_that_cannot_move_the_reward(world: W
     assert listed["id"] == reward_id and listed["answered"] is True and "answers" not in listed
     assert (await world.stack.admin("GET", "/admin/rewards/reward_none")).reason == "UNKNOWN_REWARD"
     assert (await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=("viewer",))).reason == "ROLE_REQUIRED"
-
-
-async def test_answers_are_masked_for_the_staff_of_another_merchant(world: World) -> None:
-    reward_id = await won(world, await prize(world))
-    assert (await claim_with(world, reward_id, ANSWERS)).code == "OK"
     merchant_id = await make_merchant(world.stack)
     shop = replace(world, stack=replace(world.stack, merchant_id=merchant_id))
-    hidden = await shown(shop, reward_id, "admin")
-    assert [(one["label"], one["value"]) for one in hidden["answers"]] == [(one["label"], HIDDEN) for one in KEPT]
+    assert (await shown(shop, reward_id, "admin"))["answers"] == hidden["answers"]
     change = "UPDATE campaigns SET merchant_id = $2 WHERE campaign_id = $1"
     await world.database.execute(change, world.campaign_id, merchant_id)
     assert (await shown(shop, reward_id, "admin"))["answers"] == KEPT
@@ -270,12 +264,8 @@ async def test_answers_that_a_receiver_repeats_are_masked(world: World) -> None:
         reward_id = await won(world, await prize(world, fulfillment=sent))
         assert (await claim_with(world, reward_id, {**ANSWERS, "address": "1 Mill Lane"})).code == "OK"
         query = "SELECT last_error FROM tasks WHERE reward_id = $1 AND last_error <> ''"
-
-        async def failed() -> str | None:
-            return await world.database.fetchval(query, reward_id)
-
-        await until(failed)
-        said = str(await failed())
+        await until(lambda: world.database.fetchval(query, reward_id))
+        said = str(await world.database.fetchval(query, reward_id))
         whole, hidden = [await shown(world, reward_id, role) for role in ("reward_manager", "designer")]
     assert "cannot ship" in said and not any(text in said for text in PERSONAL)
     delivery = hidden["delivery"]

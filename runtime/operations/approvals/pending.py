@@ -80,14 +80,11 @@ def may_need_approval(run: Run[Reply]) -> Run[Reply]:
 
     @wraps(run)
     async def wrapper(engine: Engine, request: Any) -> Reply:
-        request_hash = staff_request_hash(request)  # Before `run`, which may change the request.
-        if not is_approved():
-            await _refuse_reused_key(engine, request, request_hash)
         try:
             return await run(engine, request)
         except NeedsApproval as needs_approval:
             tried = needs_approval
-        raise await _store(engine, request, tried, request_hash)
+        raise await _store(engine, request, tried)
 
     return wrapper
 
@@ -197,20 +194,12 @@ def approval(row: Any) -> m.Approval:
     return m.Approval(**{**row, "status": enum(m.ApprovalStatus, row["status"])})
 
 
-async def _refuse_reused_key(engine: Engine, request: Any, request_hash: bytes) -> None:
-    """INVALID_ARGUMENT IDEMPOTENCY_MISMATCH if the key is that of another request for approval, which would lose it."""
-    if key := getattr(request, "idempotency_key", ""):
-        about = (tenant_of(request), merchant_of(request), trace.actor.get(), route_of(request), key)
-        stored = await engine.database.fetchrow(_SQL["find"], *about)
-        if stored is not None and stored["request_hash"] != request_hash:
-            raise mismatch()
-
-
-async def _store(engine: Engine, request: Any, tried: NeedsApproval, request_hash: bytes) -> Fault:
+async def _store(engine: Engine, request: Any, tried: NeedsApproval) -> Fault:
     """Stores a request, once for its key; returns APPROVAL_NEEDED. Raises TOKEN_INVALID for a revoked token."""
     tenant_id, merchant_id, requested_by = tenant_of(request), merchant_of(request), trace.actor.get()
     operation, route = type(request).__name__.removesuffix("Request"), route_of(request)
     key: str | None = getattr(request, "idempotency_key", "") or None
+    request_hash = staff_request_hash(request)
     message = bytes(tried.pinned or request)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:

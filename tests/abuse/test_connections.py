@@ -180,14 +180,11 @@ async def test_address_has_a_bounded_share_of_connections(runner: Runner) -> Non
         connection[1].close()
 
 
-BUSY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"
-
-
 async def test_connections_of_all_addresses_are_bounded(runner: Runner) -> None:
     held = [await connect(runner, f"127.0.0.{2 + nth // 10}") for nth in range(40)]
     for connection in held:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
-        connection[1].write(BUSY)
+        connection[1].write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
     await until(lambda: server_of(runner).requests_count >= 80)
     assert await ask(await connect(runner, "127.0.0.9")) in (b"HTTP/1.1 503 Service Unavailable", b"")
     for connection in held:

@@ -61,9 +61,6 @@ async def test_words_of_every_language_match_the_english_ones_and_are_translated
     assert apart == ["\u2068Mug (large)\u2069", "\u2068+49 151\u2069", "اليوم، 2:38 م", "\u2068قهوة\u2069", "Mug"]
 
 
-BROWSERS: Final = {"pt-BR": "Girar a roda", "ja-JP": "ルーレットを回す", "sv-SE": "Spin the wheel"}
-
-
 async def says(visit: Visit) -> str:
     await visit.page.wait_for_selector(".stage .wheel")
     return str(await visit.page.inner_text("button.main"))
@@ -72,7 +69,7 @@ async def says(visit: Visit) -> str:
 async def test_language_is_the_page_s_then_the_player_s_then_the_browser_s(fair: World, browser: Browser) -> None:
     words = {"won": "Juchhe!", "plays_left": {"other": "{count}!"}}
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 4}, ui={"texts": words})
-    for locale, spin in BROWSERS.items():
+    for locale, spin in {"pt-BR": "Girar a roda", "ja-JP": "ルーレットを回す", "sv-SE": "Spin the wheel"}.items():
         async with visiting(browser, fair.stack, **STILL, locale=locale) as visit:
             await visit.open(game_id)
             assert await says(visit) == spin

@@ -55,9 +55,6 @@ async def test_integration_lock_holds_that_one_alone(connection: asyncpg.Connect
         assert await ask_of(rival, "integrations.lock", "i7") == []
 
 
-WAITS: Final = [10.0, 20.0, 30.0]
-
-
 async def note(connection: Any, *rows: tuple[str, str, str, str, int], pause: float = 0, most: float = 3600) -> None:
     columns = [list(column) for column in zip(*rows, strict=True)]
     ids, deliveries, events, statuses, attempts = columns
@@ -65,7 +62,7 @@ async def note(connection: Any, *rows: tuple[str, str, str, str, int], pause: fl
     times = [len(rows) * [value] for value in (500, 7, pause)]
     fields = [ids, deliveries, events, len(rows) * ["t"], statuses, attempts, said]
     fields += [times[0], deliveries, times[1], times[2], deliveries]
-    await ask_of(connection, "integrations.record_deliveries", *fields, WAITS, most)
+    await ask_of(connection, "integrations.record_deliveries", *fields, [10.0, 20.0, 30.0], most)
 
 
 async def logged(connection: asyncpg.Connection) -> dict[str, tuple[Any, ...]]:

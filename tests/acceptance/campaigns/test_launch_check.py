@@ -86,7 +86,8 @@ async def test_launch_check_covers_stock_codes_and_pictures(fair: World) -> None
     codes = {f"{name} has 2 codes for a stock of {stock}" for name, stock in (("Few", 9), ("Many", 1))}
     assert {"Low runs low: 2 left", *codes} <= warned
     assert "Cup has no picture" not in warned and not any("Unnamed" in message for _, _, message in items)
-    assert [level for level, _, _ in items] == sorted((level for level, _, _ in items), key=ORDER.index)
+    order = ["problem", "warning", "ok"]
+    assert [level for level, _, _ in items] == sorted((level for level, _, _ in items), key=order.index)
 
 
 async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
@@ -115,9 +116,6 @@ async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
         prizes=[{"prize_id": car, "emoji": "X"}, {"prize_id": [], "emoji": "X"}],
         items=[{"prize_id": {"a": 1}, "emoji": "X"}],
     ) >= {("warning", f"Wheel has a picture of the prize {car}, which it cannot award")}
-
-
-ORDER = ["problem", "warning", "ok"]
 
 
 @pytest.mark.parametrize("rules", [{"requires_turn": True}, {"max_plays_per_day": 2}, {}])

@@ -62,13 +62,10 @@ def frozen(postgres: Postgres) -> Iterator[None]:
         postgres.thaw()
 
 
-READY_SECONDS = 8.0
-
-
 @pytest.mark.settings(redis_timeout_seconds=10.0, database_statement_timeout_seconds=30.0)
 async def test_readiness_names_a_frozen_database(stack: Stack, postgres: Postgres) -> None:
     with frozen(postgres):
-        async with asyncio.timeout(READY_SECONDS), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
+        async with asyncio.timeout(8.0), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
             assert (answer.status, answer.headers["X-Failed-Check"]) == (503, "database")
 
 

@@ -275,9 +275,6 @@ async def test_commands_that_fail_have_their_exit_codes(tombola: Operator) -> No
     assert json.loads(refused.err)["error"]["violations"][0]["field"] == "status"
 
 
-MANUAL = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
-
-
 async def test_player_is_found_given_turns_exported_and_erased(tombola: Operator, own_world: World) -> None:
     player = await log_in(own_world.stack, contact="cli@example.com")
     [found] = (await tombola("players", "list", "cli@example.com", "--json")).json
@@ -299,7 +296,8 @@ async def test_player_is_found_given_turns_exported_and_erased(tombola: Operator
 
 
 async def test_rewards_are_moved_and_failures_exit_1(tombola: Operator, own_world: World) -> None:
-    game = await own_world.wheel(await own_world.prize(fulfillment=MANUAL))
+    manual = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
+    game = await own_world.wheel(await own_world.prize(fulfillment=manual))
     one, two = [(await own_world.round(game)).data["rewards"][0]["reward_id"] for _ in range(2)]
     assert (await tombola("rewards", "fulfill", one, "--reason", "handed over")).out.strip() == "1 done"
     moved = await tombola("rewards", "revoke", one, two, "nothing", "--reason", "a script", "--yes")

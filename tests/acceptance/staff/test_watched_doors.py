@@ -201,12 +201,10 @@ async def test_codes_that_give_more_than_the_limits_wait(fair: World) -> None:
     assert (await fair.stack.admin("GET", f"/admin/packs/{new['subject_id']}")).data["gives"]["turns"] == 6
 
 
-LIMITS = {**HELD, "dual_odds": False}
-
-
 @pytest_asyncio.fixture(scope="module")
 async def limited(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **LIMITS)) as stack:
+    limits = {**HELD, "dual_odds": False}
+    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **limits)) as stack:
         yield stack
 
 

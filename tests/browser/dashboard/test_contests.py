@@ -140,13 +140,11 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     assert await desk.rows() == ["Newsletter"] and await page.locator("tbody button").count() == 0
 
 
-HELD: Final = {"dual_adjustment_above": 100, "dual_odds": True, "dual_revocations_above": 1}
-
-
 @pytest.fixture
 def dual_control(service: Stack) -> Iterator[None]:
     engine = service.engine
-    settings, engine.settings = engine.settings, replace(engine.settings, **HELD)
+    held = {"dual_adjustment_above": 100, "dual_odds": True, "dual_revocations_above": 1}
+    settings, engine.settings = engine.settings, replace(engine.settings, **held)
     yield
     engine.settings = settings
 

@@ -276,9 +276,6 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     more: list[Named] = []
 
 
-ITEM = msgspec.json.Decoder(Item)
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -290,7 +287,7 @@ ITEM = msgspec.json.Decoder(Item)
 )
 def test_wrong_body_is_an_invalid_argument(body: bytes, field: str) -> None:
     with pytest.raises(Fault) as caught:
-        decode_json(ITEM, body)
+        decode_json(msgspec.json.Decoder(Item), body)
     assert (caught.value.http, caught.value.reason) == (400, "VALIDATION")
     assert caught.value.facts["violations"][0]["field"] == field
 

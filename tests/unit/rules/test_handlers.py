@@ -84,9 +84,6 @@ def test_most_of_a_play_is_the_most_valuable_drawable_item() -> None:
     assert list(lucky_item.currencies(lucky_item.parse(ITEMS))) == ["ruby", "coin", "never"]
 
 
-MOMENTS = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
-
-
 @pytest.mark.parametrize(
     ("free", "rule", "won"),
     [
@@ -95,7 +92,8 @@ MOMENTS = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
     ],
 )
 def test_first_free_prize_is_won(play: Play, free: dict[str, int], rule: dict[str, str], won: str | None) -> None:
-    outcome = play("moments", MOMENTS, stock=free, segments=("mug", None, "car"), **rule)
+    config = {"prizes": [{"prize_id": "car"}, {"prize_id": "mug"}]}
+    outcome = play("moments", config, stock=free, segments=("mug", None, "car"), **rule)
     assert outcome.awards == ([Award(won, 1)] if won else [])
     assert outcome.metadata["slot_index"] == {"car": 2, "mug": 0, None: 1, "sticker": -1}[won]
     assert outcome.path[0] == ["available", "car", 1, won == "car"]

@@ -77,19 +77,17 @@ async def test_budget_events_fire_once_per_threshold(connection: asyncpg.Connect
     assert await budget_events(connection) == [("free", 80), ("free", 100)], "delivered, and 1 in decimals"
 
 
-COUNTED: Final[list[tuple[str, str, bool]]] = [
-    # What a campaign is that has ended, what its mark is, and whether it is counted again.
-    *(("", "", False), ("", "counted_at = now() - interval '1 hour'", True)),
-    *(("", "counted_at = now() - interval '1 hour' + interval '1 microsecond'", False), ("", "amount = 99", True)),
-    *(("", "currency = 'USD'", True), ("end_date = NULL", "", True)),
-]
-
-
 async def test_budget_of_an_ended_campaign_is_counted_once_an_hour(connection: asyncpg.Connection) -> None:
     assert await budget_events(connection) == []
     await connection.execute(USES, "spring", 5)
     faults = []
-    for campaign, mark, counted in COUNTED:
+    cases: list[tuple[str, str, bool]] = [
+        # What a campaign is that has ended, what its mark is, and whether it is counted again.
+        *(("", "", False), ("", "counted_at = now() - interval '1 hour'", True)),
+        *(("", "counted_at = now() - interval '1 hour' + interval '1 microsecond'", False), ("", "amount = 99", True)),
+        *(("", "currency = 'USD'", True), ("end_date = NULL", "", True)),
+    ]
+    for campaign, mark, counted in cases:
         async with undone(connection):
             await connection.execute(f"""
                 UPDATE campaigns SET {campaign or "end_date = now()"} WHERE campaign_id = 'spring';

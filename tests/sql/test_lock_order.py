@@ -68,18 +68,16 @@ async def test_lock_order_names_every_locked_table() -> None:
     assert set(LOCK_ORDER) <= tables
 
 
-CHANGING = sorted(
-    (row for row in OPERATIONS if row.verb != "GET"), key=lambda row: (row.verb == "DELETE", row.consumer is None)
-)
-
-
 @pytest.mark.timeout(600)
 async def test_operations_take_their_locks_in_the_declared_order(stack: Stack) -> None:
     known, refusals = await furnish(stack), dict[str, str]()
     wrong: dict[str, list[str]] = {}
     locked: dict[str, set[str]] = {}
+    changing = sorted(
+        (row for row in OPERATIONS if row.verb != "GET"), key=lambda row: (row.verb == "DELETE", row.consumer is None)
+    )
     async with Watch(stack.process.settings.database_url) as watch:
-        for operation in CHANGING:
+        for operation in changing:
             body = body_of(operation, known) if operation.has_body else {}
             if "idempotency_key" in fields_of(operation.request):
                 body["idempotency_key"] = "k"

@@ -133,33 +133,29 @@ async def test_challenge_is_issued_once_and_ended_alone(connection: asyncpg.Conn
     assert await rows(connection, "login_challenges", "challenge_id, tries") == [("a", 0)]
 
 
-LOGIN: Final = (
-    "INSERT INTO logins (tenant_id, login_id, player_id, generation, turned_by, turned_at, repeats, expires_at,"
-    " ends_at) VALUES ('t', $1, $2, 3, 'me', now(), 1, now() + interval '1 hour', now() + interval '2 hours')"
-)
-
-
 @pytest.fixture
 async def logins(connection: asyncpg.Connection) -> asyncpg.Connection:
     """Two players' logins: of ann l3 and l1, of bob l2. The token of generation 2 was used once by `me`."""
     await connection.execute("INSERT INTO players (tenant_id, player_id) VALUES ('t', 'ann'), ('t', 'bob')")
+    login_row = (
+        "INSERT INTO logins (tenant_id, login_id, player_id, generation, turned_by, turned_at, repeats, expires_at,"
+        " ends_at) VALUES ('t', $1, $2, 3, 'me', now(), 1, now() + interval '1 hour', now() + interval '2 hours')"
+    )
     for login, player in (("l3", "ann"), ("l2", "bob"), ("l1", "ann")):
-        await connection.execute(LOGIN, login, player)
+        await connection.execute(login_row, login, player)
     return connection
-
-
-MOMENTS: Final[list[tuple[str, bool]]] = [
-    # What a login is, and whether it goes on then.
-    *(("SELECT", True), ("UPDATE logins SET ended_at = now()", False)),
-    ("UPDATE logins SET expires_at = now()", False),
-    ("UPDATE logins SET expires_at = now() + interval '1 microsecond'", True),
-]
 
 
 async def test_login_turns_or_ends_only_while_it_goes_on(logins: asyncpg.Connection) -> None:
     faults = []
     words = (("rotate", (3, "you", 60.0)), ("rotate_again", (2, "me", 10.0, 5)), ("end_reused", (1,)))
-    for (change, goes_on), (name, arguments) in product(MOMENTS, words):
+    moments: list[tuple[str, bool]] = [
+        # What a login is, and whether it goes on then.
+        *(("SELECT", True), ("UPDATE logins SET ended_at = now()", False)),
+        ("UPDATE logins SET expires_at = now()", False),
+        ("UPDATE logins SET expires_at = now() + interval '1 microsecond'", True),
+    ]
+    for (change, goes_on), (name, arguments) in product(moments, words):
         async with undone(logins):
             await logins.execute(change)
             before = await rows(logins, "logins AS l", "login_id, l::text")

@@ -156,15 +156,11 @@ def dump(postgres: Postgres, url: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if line and not line.startswith(("\\restrict", "\\unrestrict"))]
 
 
-EXPAND = "ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';"
-CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;"
-
-
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
     directory = Path(shutil.copytree(sql.MIGRATIONS, tmp_path / "migrations"))
-    (directory / "0002_expand.sql").write_text(EXPAND)
-    (directory / "0003_contract.sql").write_text(CONTRACT)
+    (directory / "0002_expand.sql").write_text("ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';")
+    (directory / "0003_contract.sql").write_text("-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;")
     return directory
 
 
@@ -234,13 +230,11 @@ async def test_heartbeat_is_renewed_and_removed_at_the_end(empty: Database) -> N
     assert await empty.fetchval("SELECT count(*) FROM processes") == 0
 
 
-ROLES = Path(__file__).parents[2] / "ops/database/roles.sql"
-PASSWORDS = {"TOMBOLA_OWNER_PASSWORD": "it's the owner's", "TOMBOLA_PASSWORD": "pw"}
-
-
 def make_roles(postgres: Postgres) -> None:
     command = [str(postgres.bin_dir / "psql"), "-Xq", "-v", "ON_ERROR_STOP=1", "-d", postgres.url("empty"), "-f"]
-    done = subprocess.run([*command, str(ROLES)], capture_output=True, text=True, env=PASSWORDS)
+    file = Path(__file__).parents[2] / "ops/database/roles.sql"
+    passwords = {"TOMBOLA_OWNER_PASSWORD": "it's the owner's", "TOMBOLA_PASSWORD": "pw"}
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, env=passwords)
     assert done.returncode == 0, done.stderr
 
 

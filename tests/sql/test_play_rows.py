@@ -107,19 +107,17 @@ async def test_plays_are_found_by_key_or_session_alone(connection: asyncpg.Conne
     assert await ask(connection, "play.find_redeems", ["ann"], ["none"], "g1") == []
 
 
-SET_BACK: Final = [
-    # Players, the day, in how many seconds it ends; whose day is set back.
-    *((["eve", "cat"], DAY, 3600, ["eve"]), (["ann"], DAY, 3600, []), (["ann"], date(2026, 11, 20), 3600, ["ann"])),
-    *((["eve"], DAY, -1, []), (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"])),
-]
-
-
 async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(connection: asyncpg.Connection) -> None:
     query = "SELECT player_id, game_id, day FROM game_players ORDER BY 1, 2"
     before = [tuple(row) for row in await connection.fetch(query)]
     now = int(await connection.fetchval("SELECT unix(now())"))
     faults = []
-    for players, day, ends, back in SET_BACK:
+    cases = [
+        # Players, the day, in how many seconds it ends; whose day is set back.
+        *((["eve", "cat"], DAY, 3600, ["eve"]), (["ann"], DAY, 3600, []), (["ann"], date(2026, 11, 20), 3600, ["ann"])),
+        *((["eve"], DAY, -1, []), (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"])),
+    ]
+    for players, day, ends, back in cases:
         expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in before]
         async with undone(connection):
             await ask(connection, "play.rewind_days", "g1", players, day, now + ends, 7)

@@ -78,17 +78,14 @@ def unscoped_reads(query: sql.Query) -> list[str]:
     text = words_of(query.text)
     tables = set(re.findall(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)", text)) & TABLES
     faults = []
-    if tables and not re.search(r"tenant_id\s*=\s*(\$\d|n\.tenant_id)", text) and not inserts_its_tenant(text):
+    # An INSERT of one row (or of unnested ones) whose first value is the tenant, $1.
+    inserts = re.search(r"INSERT INTO \w+( AS \w+)?\s*\(\s*tenant_id\b[^)]*\)\s*(VALUES \(|SELECT )\$1\b", text)
+    if tables and not re.search(r"tenant_id\s*=\s*(\$\d|n\.tenant_id)", text) and not inserts:
         faults.append(f"{query.name} reads {sorted(tables)} of every tenant")
     for table, where in reads(text):
         if not re.search(r"\btenant_id\b", where):
             faults.append(f"{query.name} reaches {table} without naming a tenant")
     return faults
-
-
-def inserts_its_tenant(text: str) -> bool:
-    """True for an INSERT of one row (or of unnested ones) whose first value is the tenant, $1."""
-    return bool(re.search(r"INSERT INTO \w+( AS \w+)?\s*\(\s*tenant_id\b[^)]*\)\s*(VALUES \(|SELECT )\$1\b", text))
 
 
 def reads(text: str) -> list[tuple[str, str]]:

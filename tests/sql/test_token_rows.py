@@ -49,19 +49,17 @@ async def test_token_revocation_waits_for_running_requests(connection: asyncpg.C
         assert await asking == [(True,)]
 
 
-USED: Final[list[tuple[str, bool]]] = [
-    # What the token is, and whether its use is noted.
-    *(("used_at = NULL", True), ("used_at = date_trunc('hour', now(), 'UTC') - interval '1 second'", True)),
-    *(("used_at = date_trunc('hour', now(), 'UTC')", False), ("used_at = NULL, revoked_at = now()", False)),
-    ("used_at = NULL, revoked_at = NULL, expires_at = now()", False),
-]
-
-
 async def test_token_use_is_noted_once_an_hour_while_valid(connection: asyncpg.Connection) -> None:
     async def written() -> dict[str, str]:
         return {row[0]: row[1] for row in await connection.fetch("SELECT token_id, ctid::text FROM api_tokens")}
 
-    for change, recorded in USED:
+    cases: list[tuple[str, bool]] = [
+        # What the token is, and whether its use is noted.
+        *(("used_at = NULL", True), ("used_at = date_trunc('hour', now(), 'UTC') - interval '1 second'", True)),
+        *(("used_at = date_trunc('hour', now(), 'UTC')", False), ("used_at = NULL, revoked_at = now()", False)),
+        ("used_at = NULL, revoked_at = NULL, expires_at = now()", False),
+    ]
+    for change, recorded in cases:
         async with connection.transaction():  # In which now() is one moment.
             await connection.execute(f"UPDATE api_tokens SET {change}")
             before = await written()

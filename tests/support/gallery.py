@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,13 +7,6 @@ from runtime.commands import campaign_files, documents
 from runtime.commands.connection import Edge
 from runtime.http import gallery
 from tests.support.stack import Stack
-
-
-@asynccontextmanager
-async def edge_of(stack: Stack) -> AsyncIterator[Edge]:
-    headers = {"Authorization": f"Bearer {stack.token('ann', ('admin',))}"}
-    async with aiohttp.ClientSession(headers=headers) as http:
-        yield Edge(http, stack.process.admin_url)
 
 
 async def applied(stack: Stack, name: str, *, days_ago: int = 0) -> str:
@@ -28,6 +19,8 @@ async def applied(stack: Stack, name: str, *, days_ago: int = 0) -> str:
 
 
 async def exported(stack: Stack, campaign_id: str) -> dict[str, Any]:
-    async with edge_of(stack) as edge:
+    headers = {"Authorization": f"Bearer {stack.token('ann', ('admin',))}"}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        edge = Edge(http, stack.process.admin_url)
         [campaign] = await campaign_files.find_campaigns(edge, campaign_id)
         return campaign_files.exported(await campaign_files.load(edge, campaign))[0]

@@ -151,11 +151,11 @@ async def live(probe: SecretProbe) -> None:
     probe.known |= {"quest": "quest_x", "leaderboard": "board_x"}
     tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize_id=parcel)).data["items"]
     probe.known["task"] = tasks[0]["id"]
-    await until(lambda: _has_tried(probe, parcel))
+    await until(lambda: _task_is(probe, parcel, "TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED"))
     probe.receiver.replies.clear()
     assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{probe.known['task']}/retry", {})).data
-    await until(lambda: _has_delivered(probe, parcel))
-    await until(lambda: _has_emitted(probe, "prize_won"))
+    await until(lambda: _task_is(probe, parcel, "TASK_STATUS_DELIVERED"))
+    await until(lambda: any(b"prize_won" in got.body for got in probe.receiver.all))
     bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
     assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
     headers = {"Authorization": f"Bearer {marks.channel}"}
@@ -217,15 +217,6 @@ async def _log_in(probe: SecretProbe) -> None:
     probe.tokens += [again.data["token"], again.data["refresh_token"]]
 
 
-async def _has_tried(probe: SecretProbe, prize_id: str) -> bool:
+async def _task_is(probe: SecretProbe, prize_id: str, *statuses: str) -> bool:
     (task,) = (await probe.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
-    return task["status"] in ("TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED")
-
-
-async def _has_delivered(probe: SecretProbe, prize_id: str) -> bool:
-    (task,) = (await probe.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
-    return bool(task["status"] == "TASK_STATUS_DELIVERED")
-
-
-async def _has_emitted(probe: SecretProbe, event: str) -> bool:
-    return any(event.encode() in got.body for got in probe.receiver.all)
+    return task["status"] in statuses

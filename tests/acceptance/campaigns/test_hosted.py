@@ -102,12 +102,6 @@ async def test_campaign_page_opens_its_only_game_and_offers_several(own_world: W
     assert not any("ui" in game for game in games)
 
 
-PAYLOADS: dict[str, Any] = {
-    "score_to_tier": ({"score": 0, "duration_ms": 1}, {"score": 20, "duration_ms": 60_000}),
-    "collect_items": ({"caught_items": []}, {}),
-}
-
-
 @pytest.mark.parametrize("name", gallery.ABOUT)
 async def test_gallery_campaign_is_applied_and_its_games_can_be_played(world: World, name: str) -> None:
     stack = world.stack
@@ -118,8 +112,12 @@ async def test_gallery_campaign_is_applied_and_its_games_can_be_played(world: Wo
     for quest in quests:
         assert (await stack.consumer("POST", f"/quests/{quest['id']}/complete", {}, player="ann")).data["turns_granted"]
     assert made["status"] == "CAMPAIGN_STATUS_ACTIVE" and games
+    payloads: dict[str, Any] = {
+        "score_to_tier": ({"score": 0, "duration_ms": 1}, {"score": 20, "duration_ms": 60_000}),
+        "collect_items": ({"caught_items": []}, {}),
+    }
     for game in (game for game in games if int(game["start_date"]) < time.time()):
-        at_once, well = PAYLOADS.get(game["reward_handler"], ({}, {}))
+        at_once, well = payloads.get(game["reward_handler"], ({}, {}))
         assert (await world.round(game["id"], payload=at_once)).data["play_id"]
         run = (await stack.admin("POST", f"/admin/games/{game['id']}/test-plays", {"times": 500, "payload": well})).data
         assert any(row["outcome"] != "nothing" and row["count"] for row in run["frequencies"]), run["frequencies"]

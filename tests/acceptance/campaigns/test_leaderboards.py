@@ -285,17 +285,13 @@ async def test_finalize_at_the_day_cap_of_a_prize_withholds_it(stack: Stack) -> 
     assert await rewards_of(stack) == [("p0", mug)]
 
 
-METRICS = ("score", "plays", "wins", "points")
-MODES = ("sum", "best", "latest")
-
-
 async def test_ranking_of_every_metric_and_mode_equals_the_model(stack: Stack) -> None:
     """From Postgres, from the built set, and from a set kept up player by player: the same ranking."""
     campaign_id, game_id, other_game_id = await open_games(stack)
     engine = stack.engine
     boards = {
         (metric, mode): (await make_board(stack, campaign_id, metric=metric, mode=mode))["id"]
-        for metric, mode in product(METRICS, MODES)
+        for metric, mode in product(("score", "plays", "wins", "points"), ("sum", "best", "latest"))
     }
     drawn = random.Random(7)
     choice, games = drawn.choice, [game_id, other_game_id]

@@ -298,13 +298,6 @@ async def test_body_of_ten_megabytes_or_compressed_is_refused_unread(furnished: 
         assert (status, envelope["data"]["reason"]) == (415, "ENCODING_UNSUPPORTED")
 
 
-WRONG_QUERIES: Final[dict[Kind, list[str]]] = {
-    Kind.TEXT: ["%00"],
-    Kind.INT32: ["x", "1.5", "", "2147483648", "9223372036854775808", "1e3", "٣"],
-    Kind.ENUM: ["NOPE", "", "99", "%00"],
-}
-
-
 async def test_wrong_id_or_query_is_refused_by_name(furnished: Furnished) -> None:
     failed: list[tuple[Any, ...]] = []
     tenant = f"scope.tenant_id={furnished.known['tenant']}"
@@ -313,6 +306,11 @@ async def test_wrong_id_or_query_is_refused_by_name(furnished: Furnished) -> Non
         status, envelope = await furnished.send("core", operation.verb, path, body)
         return status, [row["field"] for row in envelope["data"].get("violations", [])], envelope
 
+    wrong_queries: dict[Kind, list[str]] = {
+        Kind.TEXT: ["%00"],
+        Kind.INT32: ["x", "1.5", "", "2147483648", "9223372036854775808", "1e3", "٣"],
+        Kind.ENUM: ["NOPE", "", "99", "%00"],
+    }
     for operation in OPERATIONS:
         rows = fields_of(operation.request)
         for wrong in ("%00", "a%00b", "x" * 7_000) if "{id}" in operation.path else ():
@@ -325,7 +323,7 @@ async def test_wrong_id_or_query_is_refused_by_name(furnished: Furnished) -> Non
                 failed.append((operation.name, wrong[:9], envelope))
         if operation.verb != "GET":
             continue
-        bad = [(name, it) for name, field in rows.items() if name != "id" for it in WRONG_QUERIES.get(field.kind, [])]
+        bad = [(name, it) for name, field in rows.items() if name != "id" for it in wrong_queries.get(field.kind, [])]
         bad += [("limit", one) for one in ("0", "-1", "101", "9" * 20) if "limit" in rows]
         path = f"{path_of(operation, furnished.known)}?{tenant}"
         for name, value in bad:

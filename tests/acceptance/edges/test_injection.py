@@ -103,18 +103,15 @@ def put(value: Any, path: str, item: Any) -> None:
     value[last] = item
 
 
-def update_of(operation: Operation) -> Operation | None:
-    updates = (row for row in OPERATIONS if row.verb == "PUT" and row.resource == operation.resource)
-    return next(updates, None) if operation.creates else None
-
-
 @pytest.mark.parametrize("operation", STORING, ids=lambda operation: operation.name)
 @pytest.mark.parametrize("count", [len(CORES), pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.fault(
     "Injection strings", size="500 in each free text", figure="stored as sent", smaller="one of seven by day"
 )
 async def test_free_text_is_stored_as_sent(module_stack: Stack, known: Ids, operation: Operation, count: int) -> None:
-    resource, update = operation.resource, update_of(operation)
+    resource = operation.resource
+    updates = (row for row in OPERATIONS if row.verb == "PUT" and row.resource == resource)
+    update = next(updates, None) if operation.creates else None
     stored: dict[str, str] = {}
     strings = STRINGS[:count]
     if "player_id" in body_of(operation, known):

@@ -161,21 +161,19 @@ async def test_changed_or_removed_row_is_named(world: World) -> None:
         before = named
 
 
-DRAW_CHANGES: Final = {
-    "draw_ranks": "UPDATE leaderboard_standings SET player_id = 'eve' WHERE tenant_id = $1 AND rank = 1",
-    "ticket_holder": "UPDATE draw_tickets SET player_id = 'eve' WHERE tenant_id = $1",
-    "draw_hashes": "UPDATE draws SET result = '[]' WHERE tenant_id = $1",
-    "leaf_row": "UPDATE draws SET randomness = '{}' WHERE tenant_id = $1",
-}
-
-
 async def test_changed_draw_is_named(world: World) -> None:
     stack, named = world.stack, set[str]()
     drawn: dict[str, Any] = {"tickets": {"currency": "coin"}}
     draw_id = await make_draw(stack, world.campaign_id, await world.prize(), "close", "draw", **drawn)
     await append(stack)
     assert await broken(stack.database, stack.tenant_id) == {}
-    for check, change in DRAW_CHANGES.items():
+    changes = {
+        "draw_ranks": "UPDATE leaderboard_standings SET player_id = 'eve' WHERE tenant_id = $1 AND rank = 1",
+        "ticket_holder": "UPDATE draw_tickets SET player_id = 'eve' WHERE tenant_id = $1",
+        "draw_hashes": "UPDATE draws SET result = '[]' WHERE tenant_id = $1",
+        "leaf_row": "UPDATE draws SET randomness = '{}' WHERE tenant_id = $1",
+    }
+    for check, change in changes.items():
         await tamper(stack, change)
         found = await broken_of(stack.database, stack.tenant_id, await everything(stack.database, stack.tenant_id))
         assert check in found and draw_id in str(found[check]) and check not in named

@@ -233,8 +233,7 @@ async def test_concurrent_readiness_probes_query_each_store_once() -> None:
     mount_health(app, {"database": database, "redis": redis})
     handler = next(route.handler for route in app.router.routes() if str(route.resource).endswith("/readyz>"))
     waiting = [asyncio.ensure_future(handler(make_mocked_request("GET", "/readyz"))) for _ in range(100)]
-    while not requests:
-        await asyncio.sleep(0)
+    await until(lambda: requests)
     answering.set()
     answers = await asyncio.gather(*waiting)
     assert requests == ["database", "redis"]

@@ -92,8 +92,7 @@ async def test_actors_of_other_keys_do_not_wait() -> None:
     slow = boxes.post("a", "slow")
     await gate.entered.wait()
     request = boxes.post("b", "other")
-    while len(gate.batches) < 2:
-        await asyncio.sleep(0)
+    await until(lambda: len(gate.batches) >= 2)
     gate.open.set()
     assert list(await asyncio.gather(slow, request)) == ["slow", "other"]
 

@@ -917,7 +917,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "guest_token_seconds": "The maximum life of a guest's token.",
         "token_seconds": "The maximum life of any other token.",
         "now_us": "The database's time, in microseconds since 1970; edges compare tokens with it. 0 except in the first reply.",
-        "partial": "Whether a database that is up has not been read from its beginning yet. Edges then accept no token."
+        "partial": "Whether a database that may serve has not been read from its beginning yet. Edges then accept no token."
     },
     "BeginLoginRequest": {
         "challenge_id": "The challenge that proved the identity. It is consumed in the same transaction."

@@ -54,7 +54,7 @@ class Revocations:
         self._first = SingleFlight()
         self._clock = Clock()
         self.known = False
-        """Whether all revocations have been read once, of each database that is up."""
+        """Whether all revocations have been read once, of each database that may serve."""
 
     def now(self) -> float:
         """The database's time in Unix seconds; before the first poll, this process's."""
@@ -77,7 +77,7 @@ class Revocations:
         """Reads all revocations once; concurrent callers share the read. Raises Fault if Core does not respond, or
         only for some databases.
 
-        Does nothing after the first read. After revoking a token call `read`, which starts a new one.
+        Does nothing once all are known. After revoking a token call `read`, which starts a new one.
         """
         if not self.known:
             await self._first.share("first", self.read)

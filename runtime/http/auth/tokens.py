@@ -158,10 +158,10 @@ class Tokens:
     async def verify(self, token: str) -> Identity:
         """The identity in a token. UNAUTHENTICATED with TOKEN_INVALID or TOKEN_EXPIRED."""
         revocations = self._revocations
+        if revocations is not None and not revocations.known:
+            await revocations.read_first()  # Also for a cached token: a database that was down may serve again.
         identity = self._known.get(token)
         if identity is None:
-            if revocations is not None:
-                await revocations.read_first()
             identity = await self._verify_uncached(token)
             if revocations is not None:
                 longest_seconds = revocations.longest(identity.player_id, identity.login_id)

@@ -21,7 +21,7 @@ from runtime.operations import audit
 from runtime.operations.approvals.pending import withdraw_pending
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import ADMINS, Operation, TokenUse
-from runtime.stores.database import HOME, Database
+from runtime.stores.database import HOME, Database, StoreUnavailable
 from runtime.stores.databases import EACH_SECONDS, everywhere
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
@@ -47,6 +47,9 @@ be purged before the token ends."""
 
 LEEWAY_SECONDS: Final = 5
 """The tolerated clock skew between an issuer and the database."""
+
+_DOWN: Final = (OSError, asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched)
+"""Connecting failed: the server is off, is starting or stopping, or is a standby."""
 
 
 async def revoke_player(
@@ -114,7 +117,7 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
     """Returns revocations of all tenants since an earlier reply, for the edges' caches.
 
     One of several databases that does not answer is read again next time, from the same mark. The reply is partial if
-    one that is up has not been read from its beginning: an edge that knows no revocations of it accepts no token.
+    one that may serve has not been read from its beginning: an edge that knows no revocations of it accepts no token.
     """
     database = engine.database
     marks = _marks(request.since, [part.name for part in database.parts])
@@ -123,10 +126,12 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
         return await _page(part, marks[part.name])
 
     read: list[_Page] = []
+    partial = False
     for part, page in await everywhere(database, page_of, seconds=EACH_SECONDS):
         if isinstance(page, _Page):
             marks[part.name] = page.mark
             read.append(page)
+        partial |= not (marks[part.name].is_whole or _is_down(page))
     since = msgspec.json.encode(marks if len(marks) > 1 else marks[HOME]).decode()
     now_us = read[0].now_us
     return m.ListRevocationsReply(
@@ -143,7 +148,7 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
         ],
         since=since,
         more=any(page.more for page in read),
-        partial=any(part.answers and not marks[part.name].is_whole for part in database.parts),
+        partial=partial,
         login_token_seconds=engine.settings.player_token_seconds,
         guest_token_seconds=engine.settings.refresh_token_seconds,
         token_seconds=engine.settings.token_seconds_max,
@@ -172,6 +177,12 @@ class _Page(NamedTuple):
     mark: _Mark
     more: bool
     now_us: int
+
+
+def _is_down(found: _Page | StoreUnavailable) -> bool:
+    """Whether the database refuses connections or cannot be reached. One that is only slow serves its tenants."""
+    error = found.__cause__ if isinstance(found, StoreUnavailable) and not found.sent else None
+    return isinstance(error, _DOWN) and not isinstance(error, TimeoutError)  # TimeoutError is an OSError.
 
 
 async def _page(database: Database, mark: _Mark) -> _Page:

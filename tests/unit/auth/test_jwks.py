@@ -16,7 +16,7 @@ from runtime.http.auth import jwks
 from runtime.http.auth.jwks import BYTES_MAX, FRESH_SECONDS, RETRY_SECONDS, JwksKeys
 from runtime.http.auth.revocations import DAY_SECONDS, Revocations, player_key
 from runtime.operations import Operation
-from tests.support.tokens import Issuer, serving_issuer
+from tests.support.tokens import Issuer, own_tokens, serving_issuer
 
 EC: Final[dict[str, Any]] = json.loads(ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
 RSA: Final[dict[str, Any]] = json.loads(
@@ -179,6 +179,18 @@ async def test_tokens_are_refused_that_were_issued_until_then_or_all() -> None:
     assert is_revoked(known, "ann", NOW) and not is_revoked(known, "ann", NOW + 1)
     assert is_revoked(known, "guest", NOW + MONTH_SECONDS)
     assert not is_revoked(known, "bob")
+
+
+async def test_cached_token_is_refused_while_revocations_are_unknown() -> None:
+    desk = Desk()
+    known = Revocations(desk)
+    tokens = own_tokens(revocations=known)
+    token = tokens.mint("ann", tenant_id="t", seconds=60)
+    assert (await tokens.verify(token)).subject == "ann"
+    desk.partial = True
+    for call in (known.read(), tokens.verify(token)):
+        with pytest.raises(Fault, match="not known yet"):
+            await call
 
 
 async def test_guest_that_logged_out_takes_a_hundred_bytes() -> None:

@@ -6479,7 +6479,7 @@ class ListRevocationsReply(betterproto2.Message):
 
     partial: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    Whether a database that is up has not been read from its beginning yet. Edges then accept no token.
+    Whether a database that may serve has not been read from its beginning yet. Edges then accept no token.
     """
 
 

@@ -132,7 +132,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Budget": {
         "amount": "In units of the currency; 0: no budget.",
         "currency": "An ISO 4217 code such as EUR. Prizes in another currency, or without one, are not counted.",
-        "used": "The value of the rewards given and not reversed, or delivered before, counted at used_at; 0: not counted yet.",
+        "used": "The value of rewards that were delivered, or given and not reversed, counted at used_at; 0: not counted yet.",
         "used_at": "When `used` was counted."
     },
     "Campaign": {

@@ -16,12 +16,12 @@ class LimitSettings:
     dual_adjustment_above: int = setting(
         integer(0, 2**63 - 1),
         "0",
-        "Above this amount, a balance adjustment, a prize, a pack's code or a play needs approval. 0: never.",
+        "A balance adjustment of more, or a prize, pack or game that may give more at once, needs approval. 0: never.",
     )
     dual_turns_above: int = setting(
         integer(0, 2**31 - 1),
         "0",
-        "Above this number, turns granted by staff, a quest, a prize, a pack or a play need approval. 0: never.",
+        "A grant of more turns, or a quest, prize, pack or game that may give more at once, needs approval. 0: never.",
     )
     dual_odds: bool = setting(
         flag(),

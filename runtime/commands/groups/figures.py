@@ -44,7 +44,8 @@ async def figures(
     console.print(f"{steps}; {found.players:,} players, {found.returning_players:,} returning")
     costs = [f"{one.amount:,.2f} {one.currency}".strip() for one in found.costs] or ["0.00"]
     console.print(f"cost {' and '.join(costs)}, times in {found.timezone}")
-    for title, shown in (("days", _days(found)), ("prizes", _prizes(found)), ("odds", _odds(found))):
+    tables = {"days": _days(found), "prizes": _prizes(found), "odds, since the first play": _odds(found)}
+    for title, shown in tables.items():
         if shown.row_count:
             console.print(f"\n{title}")
             console.print(shown)

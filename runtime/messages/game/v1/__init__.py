@@ -2438,7 +2438,7 @@ class Budget(betterproto2.Message):
 
     used: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
     """
-    The value of the rewards given and not reversed, or delivered before, counted at used_at; 0: not counted yet.
+    The value of rewards that were delivered, or given and not reversed, counted at used_at; 0: not counted yet.
     """
 
     used_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)

@@ -55,6 +55,14 @@ SELECT prize_id, name FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::te
 -- The units left of prizes $2 that have limited stock. $1 tenant.
 SELECT prize_id, remaining FROM stock WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) AND total > 0;
 
+-- name: is_available
+-- Whether prize $2 has a unit, and a code if it gives codes. $1 tenant.
+SELECT coalesce(remaining_of_prize(p.channel, s.total, s.remaining, f.free) > 0, true)
+FROM prizes AS p
+JOIN stock AS s USING (tenant_id, prize_id)
+LEFT JOIN free_codes AS f USING (tenant_id, prize_id)
+WHERE p.tenant_id = $1 AND p.prize_id = $2;
+
 -- name: on_show
 -- A public draw. $1 tenant, $2 draw. No row: unknown, or in a draft campaign.
 SELECT d.draw_id FROM draws AS d JOIN campaigns AS c USING (tenant_id, campaign_id)

@@ -119,6 +119,10 @@ SELECT draw_id, name FROM draws
 WHERE tenant_id = $1 AND status = 'open' AND tickets ->> 'ranking' = $2
 ORDER BY draw_id;
 
+-- name: allow_computing
+-- Lets this transaction compute for long between two statements: the time grows with the players.
+SELECT set_config('idle_in_transaction_session_timeout', '0', true);
+
 -- name: archive
 -- $1 tenant, $2 board. No row: unknown.
 UPDATE leaderboards SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND board_id = $2

@@ -89,8 +89,8 @@ WHERE p.tenant_id = $1 AND p.pack_id = $2 AND p.signing ? 'secret'
 FOR SHARE OF p;
 
 -- name: lock_guesser
--- Waits for the lookups of the same guesser $2: parallel ones would all pass before the first is counted. $1 tenant.
-SELECT pg_advisory_xact_lock(hashtextextended('tombola guess ' || $1::text || ' ' || $2::text, 0));
+-- Whether no other lookup of the same guesser $2 runs: parallel ones would all pass before the first is counted. $1 tenant.
+SELECT pg_try_advisory_xact_lock(hashtextextended('tombola guess ' || $1::text || ' ' || $2::text, 0));
 
 -- name: waits
 -- The wrong codes of guessers $2 now, and the seconds until each may guess again. $3 how many leak per second, each.

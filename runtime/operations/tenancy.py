@@ -63,11 +63,11 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
 
     async def work(connection: asyncpg.Connection) -> m.TenantReply:
         if not made:  # Once the Idempotency-Key is claimed: a retry would find the hosts of its first attempt.
-            await hosts.refuse_taken(engine, checks, "", tenant.hosts)
+            await hosts.refuse_taken(engine, checks, "", tenant.hosts, connection)
             checks.raise_found()
         if place.name == HOME:
             return m.TenantReply(tenant=await insert(connection))
-        # Inserted before it is in the directory: an interruption leaves a tenant that nothing refers to.
+        # Inserted before it is in the directory: an interruption leaves a tenant without a place, with its hosts.
         if not made:
             made[place.name] = await place.transaction(insert)
         await connection.execute(_DIRECTORY["place"], made[place.name].id, place.name)

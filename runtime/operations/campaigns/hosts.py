@@ -18,7 +18,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations.checks import Checks
 from runtime.operations.row import Operation
-from runtime.stores.database import Database, StoreUnavailable
+from runtime.stores.database import HOME, Database, StoreUnavailable
 from runtime.stores.databases import EACH_SECONDS, TenantMoved, everywhere
 from runtime.wire.origins import host_problem
 
@@ -40,19 +40,24 @@ async def claim(
     checks.problems((f"hosts[{i}]", refused) for i, host in enumerate(hosts) if host not in claimed)
 
 
-async def refuse_taken(engine: Engine, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:
+async def refuse_taken(
+    engine: Engine,
+    checks: Checks,
+    tenant_id: str,
+    hosts: Sequence[str],
+    home: asyncpg.Connection | None = None,
+) -> None:
     """Adds a problem for each host of another tenant, or of the service. Raises StoreUnavailable.
 
-    Rows of a tenant that lives in another database do not count: a copy, or left by an interrupted CreateTenant.
+    home: the caller's connection to home. It must not wait for a second one.
     """
     if not hosts:
         return
     own = {urlsplit(one).hostname for one in (engine.settings.consumer_base_url, engine.settings.callback_base_url)}
 
     async def taken(database: Database) -> list[str]:
-        rows = await database.fetch(_SQL["taken"], tenant_id, hosts)
-        elsewhere = {*engine.database.parts} - {database}  # A paused tenant is in none of them.
-        return [row["host"] for row in rows if engine.database.of(row["tenant_id"]) not in elsewhere]
+        source = home if home is not None and database.name == HOME else database
+        return [row["host"] for row in await source.fetch(_SQL["taken"], tenant_id, hosts)]
 
     found: set[str | None] = set(own)
     for _, one in await everywhere(engine.database, taken, seconds=EACH_SECONDS):

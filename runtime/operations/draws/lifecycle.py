@@ -33,6 +33,7 @@ from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("draws")
 _SCORES: Final = sql.load("leaderboards")["scores"]
+_ALLOW_COMPUTING: Final = sql.load("leaderboards")["allow_computing"]
 
 JOB: Final = "draws"
 
@@ -87,6 +88,7 @@ async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.R
         if tickets["entries"]:
             await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=COUNT_SECONDS)
             return
+        await connection.execute(_ALLOW_COMPUTING)
         found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=COUNT_SECONDS)
         if (counted := counted_of(found)) is None:
             raise illegal(row["id"], row["status"], f"leaderboard {tickets['ranking']} does not exist")
@@ -209,9 +211,8 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
         if prize_id is None:
             why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked or expire first"
             raise illegal(request.id, row["status"], why)
-        stock = await connection.fetch(_SQL["stock_left"], tenant_id, [prize_id]) if confirmed else []
-        if any(row["remaining"] < 1 for row in stock):
-            message = f"no unit of prize {prize_id} is left for an alternate; raise its stock first"
+        if confirmed and not await connection.fetchval(_SQL["is_available"], tenant_id, prize_id):
+            message = f"no unit of prize {prize_id} is left for an alternate; raise its stock, or upload codes, first"
             raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", message)
         reason = "PENDING" if confirmed else "DRAWN"
         called = await connection.fetchrow(_SQL["call_alternate"], tenant_id, request.id, prize_id, reason)

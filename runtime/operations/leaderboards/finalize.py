@@ -71,6 +71,7 @@ async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardReques
             raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
         closed = await connection.fetchval(_SQL["finalize"], tenant_id, board_id)
         assert closed is not None, "the board is locked, and neither finalized nor archived"
+        await connection.execute(_SQL["allow_computing"])
         rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
         counted = counted_of(rows)
         assert counted is not None
@@ -85,12 +86,13 @@ async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardReques
 
 def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[Any], ...]:
     """$3 and the following of `insert_standings`."""
+    last = max((one["to_rank"] for one in prizes), default=0)
     return (
         [one.player_id for one in scores],
         [one.display_name for one in scores],
         [one.score for one in scores],
         [one.achieved_us for one in scores],
-        [_prize_at(rank, prizes) for rank in range(1, len(scores) + 1)],
+        [_prize_at(rank, prizes) if rank <= last else "" for rank in range(1, len(scores) + 1)],
     )
 
 

@@ -11,7 +11,10 @@ player and a new address for each guess, and cannot lock the others out. A right
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
 
 import asyncpg
 
@@ -28,6 +31,11 @@ _SQL: Final = sql.load("redemptions")
 
 WAIT_SECONDS: Final = 15.0
 WAIT_SECONDS_MAX: Final = 3_600.0
+
+TURN_SECONDS: Final = 1.0
+"""How long a lookup waits for others of the same guesser."""
+
+T = TypeVar("T")
 
 
 class Limit(NamedTuple):
@@ -64,11 +72,33 @@ def _key(limit: Limit, name: str) -> str:
     return f"{limit.kind} {name}"
 
 
-async def wait_for_rivals(connection: asyncpg.Connection, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
-    """Begins a lookup: waits for those of the same player or address, and refuses as `refuse_waiting`."""
+class _Rival(Exception):
+    """Another lookup of the same guesser runs."""
+
+
+async def in_turn(engine: Engine, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """The result of a transaction that calls `begin`. It begins anew until no other lookup of the guesser runs.
+
+    Waiting for the lock instead would hold a connection. RESOURCE_EXHAUSTED RATE_LIMITED after a second.
+    """
+    ends = time.monotonic() + TURN_SECONDS
+    while True:
+        try:
+            return await engine.database.transaction(work)
+        except _Rival:
+            if time.monotonic() >= ends:
+                message = "another code is being checked; try again"
+                raise Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=1) from None
+            await asyncio.sleep(TURN_SECONDS / 50)
+
+
+async def begin(connection: asyncpg.Connection, request: m.RedeemCodeRequest, guessers: Guessers) -> None:
+    """Begins a lookup, alone among those of the same player or address; refuses as `refuse_waiting`."""
     limit, name = guessers[0]
-    if limit is not CAMPAIGN:
-        await connection.execute(_SQL["lock_guesser"], tenant_of(request), _key(limit, name))
+    if limit is not CAMPAIGN and not await connection.fetchval(
+        _SQL["lock_guesser"], tenant_of(request), _key(limit, name)
+    ):
+        raise _Rival
     await refuse_waiting(connection, request, guessers)
 
 

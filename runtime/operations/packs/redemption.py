@@ -52,10 +52,11 @@ class Merged(Exception):
 async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.RedemptionReply:
     """Gives the player what the code is for, once per code.
 
-    Without a player, a guest is created if the campaign has a public game; `guest_token` identifies the guest later.
-    NOT_FOUND UNKNOWN_CODE, also if its pack is paused. ALREADY_EXISTS CODE_USED. FAILED_PRECONDITION CODE_ENDED (after
-    the pack's `until`, or withdrawn) or CAMPAIGN_CLOSED; ENTRY_REQUIRED and NOT_ELIGIBLE
-    as for a play. RESOURCE_EXHAUSTED RATE_LIMITED after wrong codes.
+    Without a player, a guest is created if the campaign has a public game; `guest_token` identifies the guest later. A
+    retry gets the guest's first reply only with a random Idempotency-Key of at least 22 characters. NOT_FOUND
+    UNKNOWN_CODE, also if its pack is paused. ALREADY_EXISTS CODE_USED. FAILED_PRECONDITION CODE_ENDED (after the pack's
+    `until`, or withdrawn) or CAMPAIGN_CLOSED; ENTRY_REQUIRED and NOT_ELIGIBLE as for a play. RESOURCE_EXHAUSTED
+    RATE_LIMITED after wrong codes.
     """
     tenant_id = tenant_of(request)
     code = codes.canonical(request.code)
@@ -90,7 +91,7 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
         entered = _Entered(player_id, player_id == newcomer, codes.code_hash(key, code), keyed_request)
         try:
             work = partial(_redeem, request=request, entered=entered, guessers=guessers)
-            made = await engine.database.transaction(work)
+            made = await guesses.in_turn(engine, work)
         except Merged as merged:
             player_id = merged.player_id
             continue
@@ -130,7 +131,7 @@ async def _redeem(
     """Marks the code as used and pays it; otherwise as `_refusal`. Its Fault is returned: the count commits."""
     tenant_id, player_id = tenant_of(request), entered.player_id
     redemption_id = ids.make("redemption")
-    await guesses.wait_for_rivals(connection, request, guessers)
+    await guesses.begin(connection, request, guessers)
     if not entered.newcomer:
         await lock_player(connection, tenant_id, player_id)
     about = (tenant_id, request.campaign_id, entered.code_hash, redemption_id)

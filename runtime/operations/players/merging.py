@@ -15,7 +15,7 @@ One player's caps hold over both:
 
 - Play counts add up. A player over a game's cap cannot play it any more.
 - Of a prize with max_per_user, the player keeps its own rewards, and as many of the guest's as the cap leaves, the
-  best first: delivered, in delivery, oldest. Where the cap was lowered, it is what either was awarded before.
+  best first: delivered, in delivery, oldest. If the cap was lowered since, the larger of both awards is the cap.
 - A player is granted a rung once, and a quest's turns once a period.
 
 The surplus stays with the guest's record, where it cannot be claimed. Delivered rewards stay delivered. Others are

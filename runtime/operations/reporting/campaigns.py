@@ -78,7 +78,7 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
             raise unknown("game", game_id)
         hours = await connection.fetch(_SQL["hours"], *filters, campaign["timezone"])
         prizes = await connection.fetch(_SQL["prizes"], *filters, timeout=analytics.READ_SECONDS)
-        draws = await connection.fetch(_SQL["draws"], tenant_id, campaign_id, game_id)
+        draws = await connection.fetch(_SQL["draws"], tenant_id, campaign_id, game_id, timeout=analytics.READ_SECONDS)
         viewed = await connection.fetch(_OF_VIEWS["totals"], *filters, campaign["timezone"])
         sources = await connection.fetch(_SQL["sources"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)
         claims = await connection.fetch(_SQL["claims"], *filters, _SOURCES_READ, timeout=analytics.READ_SECONDS)

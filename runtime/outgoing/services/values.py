@@ -14,7 +14,7 @@ import msgspec
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
 
-_FORMULA_WITHIN: Final = re.compile(r"([;\t\r\n]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA_WITHIN: Final = re.compile(r"([;\t\r\n][^\S\t\r\n]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """A formula in a part of a cell. A spreadsheet whose separator is not the comma splits cells, quoted or not."""
 
 _PATH: Final = re.compile(

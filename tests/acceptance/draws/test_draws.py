@@ -222,6 +222,10 @@ async def test_alternate_is_not_called_for_a_delivered_unit(world: World) -> Non
     assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 2}})).code == "OK"
     replaced = (await step(world, draw_id, "replace", rank=1, reason="ineligible")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", ""]
+    coded = await drawn(world, await world.prize(codes=["ONE"], fulfillment={"channel": "voucher_code"}))
+    winner = (await step(world, coded, "confirm")).data["winners"][0]
+    await world.stack.admin("POST", f"/admin/rewards/{winner['reward_id']}/revoke", {})
+    assert (await step(world, coded, "replace", rank=1, reason="ineligible")).reason == "OUT_OF_STOCK", "no code"
 
 
 async def test_suspended_winner_gets_no_prize_and_no_suspended_alternate_is_called(world: World) -> None:

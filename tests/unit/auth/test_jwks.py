@@ -184,6 +184,7 @@ async def test_tokens_are_refused_that_were_issued_until_then_or_all() -> None:
 async def test_cached_token_is_refused_while_revocations_are_unknown() -> None:
     desk = Desk()
     known = Revocations(desk)
+    await known.read()
     tokens = own_tokens(revocations=known)
     token = tokens.mint("ann", tenant_id="t", seconds=60)
     assert (await tokens.verify(token)).subject == "ann"

@@ -75,6 +75,7 @@ _WHY: Final = {
     "MAX_ENTRIES": "the campaign has its maximum of entries",
     "CONTACT": "another player entered with this contact",
     "MAX_CONTACTS": "the entry's contacts were changed too often",
+    "THROWAWAY": "the player logs in with a throwaway address",
 }
 
 

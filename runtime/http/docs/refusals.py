@@ -124,7 +124,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "CAPTCHA_UNAVAILABLE": Refusal(_LATER, "the captcha's service does not answer, or is not configured"),
     "NOT_ELIGIBLE": Refusal(
         Status.PERMISSION_DENIED,
-        "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES, CONTACT or MAX_CONTACTS",
+        "the player may not enter: `why.reason` is AGE, COUNTRY, MAX_ENTRIES, CONTACT, MAX_CONTACTS or THROWAWAY",
         {"why": {"reason": "AGE", "min_age": 18}},
     ),
     "CONSENT_CHANGED": Refusal(

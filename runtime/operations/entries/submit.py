@@ -361,8 +361,8 @@ async def _write(
     *,
     complete: bool,
 ) -> None:
-    """Writes the entry with its receipts and contacts, and a new one's source. NOT_ELIGIBLE by MAX_ENTRIES, CONTACT
-    or MAX_CONTACTS.
+    """Writes the entry with its receipts and contacts, and a new one's source. NOT_ELIGIBLE by MAX_ENTRIES, CONTACT,
+    MAX_CONTACTS or THROWAWAY.
 
     An entry counts toward `max_entries` from its first complete submission on.
     """
@@ -380,7 +380,7 @@ async def _write(
         revision = await connection.fetchval(SQL["update"], *about.key, *_columns(decided), counted)
     await _write_receipts(connection, about.tenant_id, entry_id, revision, decided, about.actor)
     if form["one_per_contact"]:
-        await _take_contacts(connection, about, form, decided, entry_id)
+        await _take_contacts(connection, about, form, decided, entry_id, first=before is None)
 
 
 async def withdraw_consents_of(
@@ -422,7 +422,7 @@ async def _write_receipts(
 
 
 async def _take_contacts(
-    connection: asyncpg.Connection, about: _About, form: rules.Form, decided: Decided, entry_id: str
+    connection: asyncpg.Connection, about: _About, form: rules.Form, decided: Decided, entry_id: str, *, first: bool
 ) -> None:
     """Takes the entry's contacts, and those that the player logs in with, for this entry alone.
 
@@ -435,8 +435,9 @@ async def _take_contacts(
             raise invalid(f"fields.{key}", "must not be a throwaway address")
     rows = await connection.fetch(SQL["contacts_of_player"], about.tenant_id, about.player_id)
     logins = [(row["type"], row["value"]) for row in rows]
-    if any(kind == "email" and contacts.is_throwaway(value) for kind, value in logins):
-        raise invalid("fields", "a player who logs in with a throwaway address cannot enter")
+    # First entries only: entrants from before the check would be locked out.
+    if first and any(kind == "email" and contacts.is_throwaway(value) for kind, value in logins):
+        raise rules.not_eligible("THROWAWAY")
     own += logins
     stored, known = contacts.hashes_of(about.engine, about.tenant_id, own)
     await connection.execute(SQL["lock_contacts"], about.tenant_id, about.campaign_id, known)

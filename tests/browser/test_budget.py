@@ -1,7 +1,7 @@
 """The page's budget of bytes, requests and processor time on a phone with a slow line.
 
 The phone has Chromium's "Fast 3G" (562.5 ms a request, 1.44 Mbit/s down) and a processor four times slower.
-Only nightly runs assert processor time, relative to a fixed piece of work: beside other load it varies by half.
+Only nightly runs measure processor time, relative to a fixed piece of work: beside other load it varies by half.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ SLOWER: Final = 4
 PHONE: Final = {"viewport": {"width": 412, "height": 823}}
 LOADS: Final = 10
 PLAYABLE_MS: Final = 1_500
+SPENT_MS: Final = 55  # By day: an allowance for the processor's time.
 LONG_TASK_MS: Final = 50
 TRIES: Final = 5
 WHOLE_BYTES: Final = 25_000
@@ -43,7 +44,7 @@ async def wheel(fair: World) -> str:
 
 @dataclass(frozen=True)
 class Load:
-    """spent: the processor's milliseconds until the page is playable."""
+    """spent: the processor's milliseconds until the page is playable; by day SPENT_MS."""
 
     sizes: dict[str, int]
     preloaded: set[str]
@@ -72,14 +73,14 @@ async def load_once(browser: Browser, stack: Stack, game_id: str) -> Load:
         named = "[...document.querySelectorAll('[rel=modulepreload]')].map((one) => one.href)"
         preloaded = set(await visit.page.evaluate(named))
     spent = (trace.mark("ready")["tts"] - trace.mark("begins")["tts"]) / 1_000
-    return Load(sizes, preloaded, painted_first, spent * trace.pace())
+    return Load(sizes, preloaded, painted_first, spent * trace.pace() if FULL else SPENT_MS)
 
 
 async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: World, browser: Browser) -> None:
     """One for the page, then one for the widget, the game and the words together."""
     game_id = await wheel(fair)
     # Other load makes it slower, nothing makes it faster: one of them is enough.
-    for _ in range(LOADS if FULL else 1):
+    for _ in range(LOADS):
         load = await load_once(browser, fair.stack, game_id)
         if load.within:
             break
@@ -88,7 +89,7 @@ async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: Wo
     assert len(files) == 3 and files == load.preloaded, "no file is discovered by loading another"
     print(f"\nplayable after {load.needed:.0f} of {PLAYABLE_MS} ms, {load.spent:.0f} x {SLOWER} of the processor's")
     assert sum(load.sizes.values()) <= WHOLE_BYTES
-    assert load.within or not FULL
+    assert load.within
 
 
 RUBBING: Final = """() => {

@@ -262,7 +262,7 @@ async def test_guest_that_logs_in_after_the_close_keeps_its_rank_and_the_player_
     await world.check()
 
 
-async def test_draw_closes_by_itself_and_takes_scores_as_tickets(stack: Stack) -> None:
+async def test_draw_by_scores_keeps_its_board_and_closes_by_itself(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     world = World(stack, campaign_id)

@@ -39,16 +39,18 @@ async def test_reward_and_its_task_read_alike_after_each_move(stack: Stack, shel
         assert [task["status"] for task in tasks] == ["TASK_STATUS_DELIVERED"]
 
 
-async def test_fulfil_of_a_voucher_takes_a_code_that_only_its_owner_sees(stack: Stack, shelf: Shelf) -> None:
+async def test_prize_keeps_its_channel_until_fulfil_and_its_owner_alone_sees_a_code(stack: Stack, shelf: Shelf) -> None:
     prize_id = await shelf.prize("manual", "voucher_code")
     reward_id = await shelf.reward(prize_id)
     path, note = f"/admin/rewards/{reward_id}/fulfill", {"note": "handed over"}
     assert (await stack.admin("POST", path, note)).reason == "OUT_OF_STOCK"
     await shelf.codes(prize_id, "MUG-1")
-    change = {"fulfillment": {"channel": "none"}}
+    await shelf.reward(several := await shelf.prize(), "player_bob", quantity=2)
     reserved = "UPDATE codes SET reward_id = $1, assigned_at = now() WHERE prize_id = $2"
     await shelf.engine.database.execute(reserved, reward_id, prize_id)
-    assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).reason == "HAS_HISTORY"
+    for kept, channel in ((several, "voucher_code"), (prize_id, "none")):
+        change = {"fulfillment": {"channel": channel}}
+        assert (await stack.admin("PUT", f"/admin/prizes/{kept}", change)).reason == "HAS_HISTORY"
     assert not (await stack.admin("POST", path, note)).data.get("code")
     assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).code == "OK"
     [mine] = (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"]
@@ -72,8 +74,6 @@ async def test_expiry_reaches_tenants_in_batches(stack: Stack, shelf: Shelf, mon
 async def test_reward_is_listed_with_all_its_fields(stack: Stack, shelf: Shelf) -> None:
     prize_id = await shelf.prize()
     reward_id = await shelf.reward(prize_id, quantity=2, expires_in_seconds=3600, game_id="game_1")
-    change = {"fulfillment": {"channel": "voucher_code"}}
-    assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).reason == "HAS_HISTORY"
     [reward] = (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"]
     assert reward.pop("won_at") + 3600 - reward.pop("expires_at") in (-1, 0, 1)
     expected: dict[str, Any] = {"id": reward_id, "prize_id": prize_id, "name": "Mug", "type": "voucher", "value": 5}

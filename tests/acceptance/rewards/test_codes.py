@@ -81,7 +81,7 @@ async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize
         assert [row["field"] for row in answer["data"].get("violations", [])] == fields, body
 
 
-async def test_import_on_core_takes_its_scope_from_the_body_or_the_query(stack: Any, prize_id: str) -> None:
+async def test_import_on_core_takes_scope_expiry_and_key_from_the_request(stack: Any, prize_id: str) -> None:
     first = await stack.core("POST", f"/prizes/{prize_id}/codes", {"codes": ["A1"]})
     assert first.data["available"] == 1
     url = f"{stack.process.core_url}{API}/prizes/{prize_id}/codes"

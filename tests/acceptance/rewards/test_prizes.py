@@ -205,7 +205,7 @@ async def test_stock_move_with_a_wrong_field_is_refused(world: World) -> None:
     assert fields_of(await moved(world.stack, await world.prize(), change=3)) == ["change"], "it has no limit"
 
 
-async def test_prize_content_is_shown_to_players(world: World) -> None:
+async def test_prize_content_is_shown_and_a_won_prize_keeps_currency_and_type(world: World) -> None:
     content = {"description": "Stoneware.\nHolds a pint.", "image_url": "https://example.com/mug.png?size=2"}
     content |= {"terms": "At the stall.", "currency": "EUR"}
     prize_id = await world.prize(value=8, **content)

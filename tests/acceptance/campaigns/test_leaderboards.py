@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from runtime.operations.leaderboards import board_admin, rank_prizes
+from runtime import messages as m
+from runtime.operations.leaderboards import board_admin, finalize, rank_prizes
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
 from tests.support.resources import make_campaign, make_game, make_prize
@@ -93,7 +94,7 @@ async def test_scores_saturate_at_64_bits(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("ann", most), ("bob", -most - 1)]
 
 
-async def test_disqualified_player_leaves_the_board(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_disqualified_player_is_not_ranked_nor_adjusted(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     board = await make_board(stack, campaign_id)
     await record(stack, [Played("ann", game_id, 5), Played("bob", game_id, 3)])
@@ -212,6 +213,18 @@ async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack
     await assert_books_balance(stack)
 
 
+async def test_board_is_closed_by_one_of_two_rivals(stack: Stack) -> None:
+    board_id = (await make_board(stack, (await make_campaign(stack))["id"]))["id"]
+    request = m.GetLeaderboardRequest(scope=m.Scope(tenant_id=stack.tenant_id), id=board_id)
+    async with held(stack, "LOCK TABLE audit_entries IN SHARE MODE"):
+        rivals = [asyncio.create_task(finalize._close(stack.engine, stack.tenant_id, request)) for _ in range(2)]
+        for name in ("audit", "leaderboards.lock"):
+            await until(lambda name=name: waits(stack, name))  # type: ignore[misc]
+    assert sorted(await asyncio.gather(*rivals)) == [False, True]
+    audited = (await stack.admin("GET", "/admin/audit", subject_id=board_id)).data["items"]
+    assert [entry["action"] for entry in audited].count("leaderboard.finalize") == 1
+
+
 async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_logs_in(stack: Stack) -> None:
     campaign_id, game_id, _ = await open_games(stack)
     mug = await make_prize(stack, stock={"total": 2})
@@ -259,7 +272,7 @@ async def test_finalize_skips_only_the_winner_whose_wallet_is_full(stack: Stack)
     assert [tuple(row) for row in balances] == [("p0", 5), ("p1", 2**63 - 5), ("p2", 5), ("p3", 5)]
 
 
-async def test_finalize_gives_a_code_with_a_rank(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_finalize_gives_codes_to_ranks_not_suspended(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_prizes, "ATTEMPTS", 2)
     campaign_id, game_id, _ = await open_games(stack)
     voucher = await make_prize(stack, type="voucher", fulfillment={"channel": "voucher_code"})

@@ -102,8 +102,7 @@ async def test_revocations_of_every_database_reach_the_edges(home: Stack) -> Non
         await until(is_refused)
     whole = await list_revocations(home.engine, m.ListRevocationsRequest())
     slow = home.engine.database.parts[1]
-    slow.answers = False  # As after a ping that timed out.
-    slow.fetch = home.engine.database._paused.fetch  # type: ignore[attr-defined,method-assign]
+    slow.answers, slow.fetch = False, home.engine.database._paused.fetch  # type: ignore[attr-defined,method-assign]
     found = [await list_revocations(home.engine, m.ListRevocationsRequest(since=it)) for it in ("", whole.since)]
     assert [one.partial for one in (whole, *found)] == [False, True, False]
 

@@ -228,7 +228,7 @@ async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World,
             (started,) = together(actor, start)
             while not actor.deciding.locked() and not started.done():
                 await asyncio.sleep(0)
-        # Ends the connection of whoever waits for a lock, as a store does that fails.
+        # Ends a connection that waits for a lock, as a failing store does.
         await world.database.fetchval("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted LIMIT 1")
         with pytest.raises(Fault, match="STORE_UNAVAILABLE"):
             await played

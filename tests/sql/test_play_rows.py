@@ -113,7 +113,7 @@ async def test_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(c
     now = int(await connection.fetchval("SELECT unix(now())"))
     faults = []
     cases = [
-        # Players, the day, in how many seconds it ends; whose day is set back.
+        # Players, the day, the seconds until it ends, and the players that are set back.
         *((["eve", "cat"], DAY, 3600, ["eve"]), (["ann"], DAY, 3600, []), (["ann"], date(2026, 11, 20), 3600, ["ann"])),
         *((["eve"], DAY, -1, []), (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"])),
     ]

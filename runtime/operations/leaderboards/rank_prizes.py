@@ -101,7 +101,7 @@ class RankPrizes:
         raise Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=1)
 
     async def _has_codes(self, prize_id: str) -> bool:
-        """Whether the prize has free codes. Those that a concurrent commit locks are among them."""
+        """Whether the prize has free codes, including those that a concurrent commit has locked."""
         return bool(await self._engine.database.fetchval(_FREE_CODES, self._tenant_id, prize_id))
 
     async def _withhold(self, rank: int, reason: str) -> None:

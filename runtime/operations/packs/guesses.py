@@ -77,7 +77,7 @@ class _Rival(Exception):
 
 
 async def in_turn(engine: Engine, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    """The result of a transaction that calls `begin`. It begins anew until no other lookup of the guesser runs.
+    """Runs a transaction that calls `begin`, and returns its result. Repeats it while the guesser has another lookup.
 
     Waiting for the lock instead would hold a connection. RESOURCE_EXHAUSTED RATE_LIMITED after a second.
     """

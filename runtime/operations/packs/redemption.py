@@ -128,7 +128,7 @@ class _Entered(NamedTuple):
 async def _redeem(
     connection: asyncpg.Connection, request: m.RedeemCodeRequest, entered: _Entered, guessers: guesses.Guessers
 ) -> Mapping[str, Any] | Fault | None:
-    """Marks the code as used and pays it; otherwise as `_refusal`. Its Fault is returned: the count commits."""
+    """Marks the code as used and pays it. Returns the Fault of `_refusal`: so the count of a wrong code commits."""
     tenant_id, player_id = tenant_of(request), entered.player_id
     redemption_id = ids.make("redemption")
     await guesses.begin(connection, request, guessers)

@@ -1,10 +1,9 @@
-"""Who is told of an event, how often and how many at once; and what is kept of it. The receivers are functions here."""
+"""Which integrations receive an event, how often and how many at once; and its log. Receivers are functions here."""
 
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from unittest.mock import DEFAULT, AsyncMock
 
 import asyncpg
 import pytest
@@ -21,6 +20,9 @@ from tests.support.commits import TENANT
 from tests.support.dispatching import Receivers, Said
 from tests.support.locks import blocked
 from tests.support.waiting import HANG_SECONDS, until
+
+END_WAITING: Final = """
+SELECT pid, pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND pid <> ALL($1::int[])"""
 
 
 async def test_event_goes_to_integrations_of_its_type_merchant_and_campaign(receivers: Receivers) -> None:
@@ -175,7 +177,7 @@ async def test_late_event_that_is_not_logged_fails(receivers: Receivers) -> None
     assert receivers.of("one") == ["e1"] and receivers.dispatcher.log.lost.total() == 1
     assert await receivers.dispatcher.dispatch_all([receivers.event("e2", ago=OLD_SECONDS + 1)]) == set()
     await receivers.dispatch(receivers.event())
-    assert receivers.dispatcher.log.lost.total() == 2, "of one that is not late nobody is told: its row is found"
+    assert receivers.dispatcher.log.lost.total() == 2, "the event that is not late is not repeated: its row is found"
 
 
 async def test_unreachable_tenant_delays_only_its_own_events(
@@ -402,14 +404,15 @@ async def test_log_entries_beyond_one_statement_are_all_kept(
     assert len(await receivers.log()) == 8 and not receivers.dispatcher.log.lost
 
 
-async def test_delivery_log_retries_while_the_database_is_unreachable(
-    receivers: Receivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_delivery_log_retries_after_lost_connections(receivers: Receivers, rival: asyncpg.Connection) -> None:
     await receivers.listens("one")
-    away = [StoreUnavailable("it restarts", sent=True)] * 2
-    restarted = AsyncMock(wraps=receivers.database.execute, side_effect=[*away, DEFAULT])
-    monkeypatch.setattr(receivers.database, "execute", restarted)
-    await receivers.dispatch(receivers.event())
+    ended: list[int] = []
+    async with rival.transaction():
+        await rival.execute("LOCK TABLE integration_deliveries IN SHARE MODE")
+        writing = await blocked(receivers.database, receivers.dispatch(receivers.event()))
+        while len(ended) < 2 and not writing.done():
+            ended += [row["pid"] for row in await receivers.database.fetch(END_WAITING, ended)]
+    await writing
     assert [row["status"] for row in await receivers.log()] == ["delivered"] and not receivers.dispatcher.log.lost
 
 

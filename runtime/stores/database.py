@@ -268,32 +268,40 @@ class Database:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
 
     async def _wait_for_connection(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         began = loop.time()
         try:
-            async with asyncio.timeout(self._patience.get(asyncio.current_task(), self.acquire_seconds)):
+            async with asyncio.timeout(self._patience.get(task, self.acquire_seconds)):
                 return await self._enter(tenant_id)
         finally:
             waited = loop.time() - began
             _POOL_WAITS.observe(waited)
-            self._spend(waited)
-
-    def _spend(self, seconds: float) -> None:
-        """Deducts a wait from the task's remaining time in `share_acquire_limit`."""
-        task = asyncio.current_task()
-        if task in self._patience:
-            self._patience[task] -= seconds
+            if task in self._patience:
+                self._patience[task] -= waited
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        blocked = await self._quotas.enter(tenant_id)
+        blocked = await self._wait_for_slot(tenant_id)
         try:
-            await self._slots.acquire()
             connection = await self._take()
         except BaseException:
             self._quotas.leave(tenant_id, blocked)
             raise
         self._busy.add(connection)
         return connection, blocked
+
+    async def _wait_for_slot(self, tenant_id: str) -> bool:
+        """The result of entering the quota, which is entered again if the tenant was blocked before a slot was free."""
+        while True:
+            blocked = await self._quotas.enter(tenant_id)
+            try:
+                await self._slots.acquire()
+            except BaseException:
+                self._quotas.leave(tenant_id, blocked)
+                raise
+            if blocked or not self._quotas.blocks(tenant_id):
+                return blocked
+            self._slots.release()
+            self._quotas.leave(tenant_id, blocked)
 
     async def _take(self) -> asyncpg.Connection:
         """An idle connection that is still open, or a new one. Releases the slot on failure."""

@@ -42,6 +42,10 @@ class TenantQuotas:
         share = self._shares.get(tenant_id)
         return (share is not None and share.inside >= self._limit) or tenant_id in self._blocked
 
+    def blocks(self, tenant_id: str) -> bool:
+        """Whether the tenant counts as blocked."""
+        return tenant_id in self._blocked
+
     async def enter(self, tenant_id: str) -> bool:
         """Waits for a slot; the caller sets the timeout. Returns whether it also took a slot of the blocked tenants.
 

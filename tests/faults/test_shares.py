@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -8,6 +8,8 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
+from runtime import trace
+from runtime.stores.database import Database
 from tests.support.scenario import Scenario
 from tests.support.stack import AS_SHIPPED, Answer, Stack, make_tenant, new_stack, settings_of
 from tests.support.waiting import until
@@ -66,30 +68,55 @@ async def served(one: Tenant) -> bool:
 
 @pytest.mark.fault("A tenant's rows locked for 10 s", size="three tenants held, one calm", figure="20 answers OK")
 async def test_stuck_tenants_leave_connections_for_the_others(module_database_url: str, valkey_url: str) -> None:
-    """Each of the stuck tenants has had a late answer: the request times out before any of its statements does."""
+    """A statement of each stuck tenant was late already. Their requests keep coming while the calm one plays."""
     bounds = {"database_acquire_timeout_seconds": 1.0, "database_statement_timeout_seconds": 60.0}
     bounds |= {"database_pool_size": POOL, "answer_timeout_seconds": 1.0}
     async with AsyncExitStack() as all_of_them:
         stack = await all_of_them.enter_async_context(new_stack(settings_of(module_database_url, valkey_url, **bounds)))
         made = [tenant(stack, name) for name in ("calm", "held_0", "held_1", "held_2")]
         good, *stuck = [await all_of_them.enter_async_context(one) for one in made]
-        over, late = asyncio.Event(), Counter[str]()
+        over = asyncio.Event()
 
-        async def keeps_asking(one: Tenant, ask: Ask) -> None:
+        async def keeps_asking(ask: Ask) -> None:
             while not over.is_set():
-                if "no answer in time" in (await ask()).envelope["message"]:
-                    late[one.world.stack.tenant_id] += 1
+                await ask()
 
         async with rows_held(stack, "held%"):
-            asks = [(one, ask) for one in stuck for ask in (one.asks[0], one.asks[2]) * 4]
-            asking = [asyncio.ensure_future(keeps_asking(*one)) for one in asks]
-            await until(lambda: len(late) == len(stuck))
-            rounds = [await good.world.round(good.game_id) for _ in range(20)]
+            first = await asyncio.gather(*(one.asks[0]() for one in stuck))
+            assert all("no answer in time" in answer.envelope["message"] for answer in first)
+            asking = [asyncio.ensure_future(keeps_asking(one.asks[nth % 2 * 2])) for one in stuck for nth in range(8)]
+            rounds = []
+            for _ in range(20):
+                rounds.append(await good.world.round(good.game_id))
+                await asyncio.sleep(0.1)  # sleeps: the pace of the player
             assert {answer.http for answer in rounds} == {200}
             over.set()
             await asyncio.gather(*asking)
         for one in stuck:
             await until(lambda one=one: served(one))  # type: ignore[misc]
+
+
+async def test_waiting_requests_of_a_tenant_that_becomes_blocked_let_others_pass(module_database_url: str) -> None:
+    database = Database(module_database_url, size=POOL, acquire_seconds=1.0, statement_seconds=60.0)
+
+    async def waits_until_cancelled(tenant_id: str, query: str = "SELECT pg_sleep(60)") -> None:
+        trace.tenant.set(tenant_id)
+        await database.fetch(query)
+
+    try:
+        held = [asyncio.ensure_future(waits_until_cancelled(one)) for one in ("a", "b", "b", "b")]
+        await until(lambda: database.busy == POOL)
+        behind = [asyncio.ensure_future(waits_until_cancelled("a")) for _ in range(2)]
+        calm = asyncio.ensure_future(waits_until_cancelled("calm", "SELECT 1"))
+        await asyncio.sleep(0)  # sleeps: the others wait for a connection now
+        for one in held[:2]:
+            one.cancel()
+        await asyncio.wait_for(calm, 0.9)
+    finally:
+        for one in (*held, *behind):
+            one.cancel()
+        await asyncio.gather(*held, *behind, return_exceptions=True)
+        await database.close()
 
 
 @pytest.mark.fault(

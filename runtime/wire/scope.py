@@ -13,6 +13,9 @@ PLAYER_ID_CHARACTERS_MAX: Final = 128
 PLAYER_ID: Final = re.compile(rf"[A-Za-z0-9_.:@|+-]{{1,{PLAYER_ID_CHARACTERS_MAX}}}")
 """A player's id. External issuers' subjects may contain `|` and `@`."""
 
+PLAYER_ID_RULE: Final = f"must be at most {PLAYER_ID_CHARACTERS_MAX} letters, digits and characters of _ . : @ | + -"
+"""PLAYER_ID in words."""
+
 
 class Scoped(Protocol):
     """A message with a scope."""

@@ -14,7 +14,7 @@ from runtime.errors import Fault, Status
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.draws.draw_admin import illegal
-from runtime.wire.scope import PLAYER_ID, PLAYER_ID_CHARACTERS_MAX, tenant_of
+from runtime.wire.scope import PLAYER_ID, PLAYER_ID_RULE, tenant_of
 
 _SQL: Final = sql.load("draws")
 
@@ -69,8 +69,7 @@ def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:
     for index, holder in enumerate(request.holders[:HOLDERS_MAX]):
         checks.required(f"holders[{index}].player_id", holder.player_id)
         if holder.player_id and holder.tickets and not PLAYER_ID.fullmatch(holder.player_id):
-            text = f"must be at most {PLAYER_ID_CHARACTERS_MAX} letters, digits and characters of _ . : @ | + -"
-            checks.problem(f"holders[{index}].player_id", text)
+            checks.problem(f"holders[{index}].player_id", PLAYER_ID_RULE)
         if holder.player_id in tickets_of:
             checks.problem(f"holders[{index}].player_id", "must be unique")
         checks.between(f"holders[{index}].tickets", holder.tickets, 0, TICKETS_MAX)

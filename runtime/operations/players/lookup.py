@@ -9,9 +9,10 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, violations
+from runtime.errors import Fault, Status, invalid, violations
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import PLAYER_ID, PLAYER_ID_RULE
 
 _SQL: Final = sql.load("players")
 
@@ -66,6 +67,8 @@ async def named_player(engine: Engine, tenant_id: str, request: _Named) -> str:
     if len(named) != 1:
         raise violations([("player_id", "exactly one of player_id, email and phone is required")])
     if named == ["player_id"]:
+        if not PLAYER_ID.fullmatch(request.player_id):  # No token can have it.
+            raise invalid("player_id", PLAYER_ID_RULE)
         return request.player_id
     type, value = m.ContactType[named[0].upper()], getattr(request, named[0])
     owner = (token(type), contacts.normalized(type, value, field=named[0]))

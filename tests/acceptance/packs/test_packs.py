@@ -172,6 +172,9 @@ async def test_receipt_is_paid_once_by_its_pack_as_it_is(world: World) -> None:
     pack_id, database = await make_pack(world, gives=TICKETS), world.database
     assert (await report(world, pack_id, "whsec_" + "A" * 43 + "=")).code == "UNAUTHENTICATED"
     secret = (await world.stack.admin("POST", f"/admin/packs/{pack_id}/rotate-secret", {})).data["secret"]
+    for wrong in (" ann", "a b", "../..", "a" * 129):
+        answer = await report(world, pack_id, secret, player_id=wrong)
+        assert (answer.http, fields_of(answer)) == (400, ["player_id"]), wrong
     found = await asyncio.gather(*(report(world, pack_id, secret) for _ in range(10)))
     assert {one.code for one in found} == {"OK"} and len({one.data["redemption_id"] for one in found}) == 1
     assert (await report(world, pack_id, secret, player_id="bob")).reason == "IDEMPOTENCY_MISMATCH"

@@ -206,7 +206,12 @@ class ActRoute(Route):
         # Only the edge stores a start's key: Core would query the store a second time.
         message.idempotency_key = "" if self.opens else key
         if not rated and not key:
-            return ok(self._data(await edge.lookups.call(self.operation, message, request), scope))
+            try:
+                reply = await edge.lookups.call(self.operation, message, request)
+            except Fault as fault:
+                self._reword(fault)
+                raise
+            return ok(self._data(reply, scope))
         session = session_name(message.session_id) if plays else ""
         # A retry may come from another country.
         content = replace(message, country="") if self.located else message
@@ -251,9 +256,7 @@ class ActRoute(Route):
             edge.admission.settle(admission, None)
             if admission.headers:
                 extra_headers(request).update(admission.headers)
-            if isinstance(error, Fault) and error.reason == "TOKEN_MISSING":
-                # Core does not know whether this edge accepts headers, so the edge words the message.
-                raise token_missing(headers=edge.auth.header_fallback) from None
+            self._reword(error)
             raise
         if self.opens:
             # Stored only as long as the session: after that, a retried start needs a new session.
@@ -270,6 +273,11 @@ class ActRoute(Route):
         if self.plays:
             self._cache_state(tenant_id, message.session_id, PLAYED)
         return ok(data, headers=headers)
+
+    def _reword(self, error: BaseException) -> None:
+        """Raises a TOKEN_MISSING with this edge's message: Core does not know which credentials the edge accepts."""
+        if isinstance(error, Fault) and error.reason == "TOKEN_MISSING":
+            raise token_missing(headers=self.edge.auth.header_fallback) from None
 
     def _cache_state(self, tenant_id: str, session_id: str, state: bytes) -> None:
         """Caches a session's state while it can be played, so that a second play is refused without asking Core."""

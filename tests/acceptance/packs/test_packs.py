@@ -82,8 +82,9 @@ async def test_code_and_receipt_need_the_entry_that_a_play_needs(stack: Stack) -
 
 async def test_visitor_that_redeems_becomes_a_guest_that_a_retry_finds(world: World) -> None:
     await make_pack(world, "VISITOR-001", gives=TICKETS)
-    refused = await redeem(world, "VISITOR-001", "", key="k")
+    refused = await redeem(world, "VISITOR-001", "")
     assert (refused.http, refused.reason) == (401, "TOKEN_MISSING")
+    assert "send Authorization: Bearer with a player token" in refused.envelope["message"]
     await world.wheel(access="public")
     first, again = [await redeem(world, "VISITOR-001", "", key="k" * 22) for _ in range(2)]
     guests = {jwt.decode(one.data["guest_token"], options={"verify_signature": False})["sub"] for one in (first, again)}

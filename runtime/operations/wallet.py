@@ -53,7 +53,7 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
 @may_need_approval
 async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
     """Changes a balance by `amount`, which may be negative. `scope_key` is the id of a campaign, a merchant or the
-    tenant.
+    tenant. Any `currency` is accepted: draws, packs and other systems use names that no game credits.
 
     A retry with the same Idempotency-Key returns the first entry, however late.
     FAILED_PRECONDITION INSUFFICIENT_BALANCE if the balance would become negative. An `amount` above
@@ -149,7 +149,7 @@ ROWS: Final = (
             help={
                 "player": "The player's id.",
                 "scope": "The wallet's scope: the id of a campaign, of a merchant or of the tenant.",
-                "currency": "The currency: points, or an item of a game.",
+                "currency": "The currency: points, an item of a game, or a name of your own.",
                 "amount": "The amount.",
                 "reference": "The reference, stored in the ledger.",
             },

@@ -25,6 +25,7 @@ async def test_adjustment_with_a_wrong_field_is_refused(stack: Stack) -> None:
     assert (less.http, less.reason, less.envelope["data"]["balance"]) == (400, "INSUFFICIENT_BALANCE", 0)
     assert (await adjust(stack, stack.tenant_id, 2**63 - 1)).code == "OK"
     assert (await adjust(stack, stack.tenant_id, 1)).code == "INVALID_ARGUMENT"
+    assert (await adjust(stack, stack.tenant_id, 2, currency="of no game")).data["entry"]["balance_after"] == "2"
     await check_sums(stack.database)
 
 

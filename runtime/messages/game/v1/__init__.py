@@ -9789,7 +9789,7 @@ class Scope(betterproto2.Message):
       contact: A phone number or an e-mail address.
       contacts: The player's contacts.
       created_at: When it was created.
-      currency: The currency: `points`, an item of a collection, or an ISO 4217 code for money.
+      currency: The currency: `points`, an item of a collection, a name of your own, or an ISO 4217 code for money.
       cursor: The `next_cursor` of the previous page; empty: the first page.
       day: The local day in the campaign's time zone, as YYYY-MM-DD.
       description: A text for players.

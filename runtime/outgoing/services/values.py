@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Prefixes that make a spreadsheet treat a cell as a formula; some also accept the full-width forms."""
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""A start that makes a spreadsheet treat a cell as a formula; some also accept the full-width forms. Apostrophes before
+it are the text's own: they are escaped too, so that a reader can remove the added one."""
 
-_FORMULA_WITHIN: Final = re.compile(r"([;\t\r\n][^\S\t\r\n]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA_WITHIN: Final = re.compile(r"([;\t\r\n][^\S\t\r\n]*)(?='*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """A formula in a part of a cell. A spreadsheet whose separator is not the comma splits cells, quoted or not."""
 
 _PATH: Final = re.compile(
@@ -79,11 +80,11 @@ def nested(fields: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, Any]
 
 
 def escape_formula(cell: Any) -> Any:
-    """The cell, escaped so that no spreadsheet treats it or a part as a formula (OWASP, "CSV injection")."""
+    """The cell, with an apostrophe before each formula that a spreadsheet would read in it (OWASP, "CSV injection")."""
     if not isinstance(cell, str):
         return cell
     escaped = _FORMULA_WITHIN.sub(r"\1'", cell)
-    return f"'{escaped}" if escaped.startswith(_FORMULA) else escaped
+    return f"'{escaped}" if _FORMULA.match(escaped) else escaped
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> str:

@@ -169,5 +169,6 @@ def test_unknown_or_missing_answer_is_refused_in_words() -> None:
 
 @pytest.mark.parametrize("first", "=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 def test_cell_that_a_spreadsheet_would_work_out_is_a_text(first: str) -> None:
-    assert escape_formula(f"{first}1+1") == f"'{first}1+1"
-    assert escape_formula(f"a;\n{first.strip()}=1") == f"a;\n'{first.strip()}=1"
+    for own in ("", "'", "''"):  # One apostrophe more than the text has, so that a reader can remove it.
+        assert escape_formula(f"{own}{first}1+1") == f"'{own}{first}1+1"
+        assert escape_formula(f"a;\n{own}{first.strip()}=1") == f"a;\n'{own}{first.strip()}=1"

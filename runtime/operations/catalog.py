@@ -21,6 +21,9 @@ from runtime.errors import Fault, Status, unknown
 from runtime.operations import idempotent_writes
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
+CHANGE_COPY: Final = "duplicate the campaign and change the copy"
+"""The remedy of a HAS_HISTORY that a copy, which was never played, does not have."""
+
 T = TypeVar("T")
 
 _SQL: Final = sql.load("tenancy")
@@ -130,7 +133,10 @@ def stale(kind: str, current: int) -> Fault:
     )
 
 
-def has_history(kind: str, name: str, what: str, why: str = "it was played") -> Fault:
-    """FAILED_PRECONDITION: a change of `what` would switch to other wallets than plays used, or change past rewards."""
-    message = f"{what} of {kind} {name!r} cannot change: {why}"
-    return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message)
+def has_history(kind: str, name: str, field: str, why: str, *, instead: str, what: str = "") -> Fault:
+    """FAILED_PRECONDITION: a change of `field` would switch to other wallets than plays used, or change past rewards.
+
+    what: the field in the message, if its name is not clear. instead: the remedy.
+    """
+    message = f"{what or field} of {kind} {name!r} cannot change: {why}. Instead, {instead}"
+    return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", message, field=field)

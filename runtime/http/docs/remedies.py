@@ -98,7 +98,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "FILE_DIFFERS": "Write the dossier again. If the reason stays, look for deleted plays with `tombola audit`.",
     "CAMPAIGN_ARCHIVED": "Read the plays in that file, which the operator keeps.",
     "PLAY_ARCHIVED": "Ask the operator for the play's line in that file, which `tombola verify` checks.",
-    "HAS_HISTORY": "Copy the campaign, or the prize, and change the copy.",
+    "HAS_HISTORY": "Do what `message` says, such as to copy the campaign and change the copy.",
     "STOCK_BELOW_AWARDED": "Set a total of at least the number already awarded.",
     "ILLEGAL_TRANSITION": "Read the current status, and choose a change that it allows (docs/reference/api.md).",
     "BOARD_FINALIZED": "None: a finalized leaderboard cannot change.",

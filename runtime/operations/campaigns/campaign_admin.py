@@ -195,7 +195,8 @@ async def _check_merchants_wallet(
     games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign.id)
     assert games is not None, "an aggregate is one row"
     if games["moved"]:
-        raise catalog.has_history("campaign", campaign.name, "the merchant")
+        why = "games that credit the merchant's wallet were played"
+        raise catalog.has_history("campaign", campaign.name, "merchant_id", why, instead=catalog.CHANGE_COPY)
     if games["used"] and not campaign.merchant_id:
         checks.problem("merchant_id", "is required by games whose wallet_scope is WALLET_SCOPE_MERCHANT")
 

@@ -353,14 +353,21 @@ async def _refuse_rekeyed(
     before = game_from_row(row)
     old = {rung.id: rung.currency for rung in (before.milestones.rungs if before.milestones else ())}
     rungs = game.milestones.rungs if game.milestones else ()
-    recounted = [rung for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
-    changed = [f"the currency of the rung {_rung_name(rung)!r}" for rung in recounted]
+    recounted = [at for at, rung in enumerate(rungs) if old.get(rung.id, rung.currency) != rung.currency]
     removed = currencies_credited(row["definition"]) - currencies_credited(definition)
-    changed += [f"the currency {name}" for name in sorted(removed)]
     if game.wallet_scope is not before.wallet_scope:
-        changed.append("wallet_scope")
-    if changed and await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):
-        raise catalog.has_history("game", before.name, changed[-1])
+        changed, what, instead = "wallet_scope", "", catalog.CHANGE_COPY
+    elif removed:
+        changed, what, instead = "handler_config", f"the currency {max(removed)}", "keep its item, with weight 0"
+    elif recounted:
+        at = recounted[-1]
+        what, instead = f"the currency of the rung {_rung_name(rungs[at])!r}", "add another rung"
+        changed = f"milestones.rungs[{at}].currency"
+    else:
+        return
+    if await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):
+        why = "the game was played, or a milestone was granted"
+        raise catalog.has_history("game", before.name, changed, why, instead=instead, what=what)
 
 
 async def _check_prizes(

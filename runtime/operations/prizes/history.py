@@ -20,7 +20,8 @@ async def refuse_recounted(connection: asyncpg.Connection, tenant_id: str, befor
     retyped = prize.type != before["type"] and not {POINTS, TURNS}.isdisjoint((prize.type, before["type"]))
     changed = "type" if retyped else "currency" if before["currency"] not in ("", prize.currency) else ""
     if changed and await connection.fetchval(_SQL["has_history"], tenant_id, before["id"]):
-        raise catalog.has_history("prize", before["name"], changed)
+        why = "it was won, or a game with it was played"
+        raise catalog.has_history("prize", before["name"], changed, why, instead="create another prize")
 
 
 async def refuse_redelivered(connection: asyncpg.Connection, tenant_id: str, before: Any, channel: str) -> None:
@@ -30,4 +31,5 @@ async def refuse_redelivered(connection: asyncpg.Connection, tenant_id: str, bef
     about = (tenant_id, before["id"])
     if await connection.fetchval(_SQL["has_codes_or_units_to_deliver"], *about, timeout=COUNT_SECONDS):
         why = "undelivered rewards have a code or several units"
-        raise catalog.has_history("prize", before["name"], "channel", why)
+        instead = "deliver or revoke them first, or create another prize"
+        raise catalog.has_history("prize", before["name"], "fulfillment.channel", why, instead=instead)

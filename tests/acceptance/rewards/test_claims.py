@@ -50,7 +50,9 @@ async def test_prize_keeps_its_channel_until_fulfil_and_its_owner_alone_sees_a_c
     await shelf.engine.database.execute(reserved, reward_id, prize_id)
     for kept, channel in ((several, "voucher_code"), (prize_id, "none")):
         change = {"fulfillment": {"channel": channel}}
-        assert (await stack.admin("PUT", f"/admin/prizes/{kept}", change)).reason == "HAS_HISTORY"
+        kept_by = (await stack.admin("PUT", f"/admin/prizes/{kept}", change)).envelope
+        assert kept_by["data"] == {"reason": "HAS_HISTORY", "field": "fulfillment.channel"}
+        assert "undelivered rewards" in kept_by["message"] and "Instead, deliver or revoke" in kept_by["message"]
     assert not (await stack.admin("POST", path, note)).data.get("code")
     assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).code == "OK"
     [mine] = (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"]

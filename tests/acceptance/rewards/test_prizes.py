@@ -217,7 +217,9 @@ async def test_prize_content_is_shown_and_a_won_prize_keeps_currency_and_type(wo
     assert reward["prize"] == content | {"claim_fields": []}
     await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"description": "Tin.", "image_url": ""})
     for change in ({"currency": "USD"}, {"currency": ""}, {"type": "points"}):  # They would change past costs.
-        assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).reason == "HAS_HISTORY", change
+        kept = (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", change)).envelope
+        assert kept["data"] == {"reason": "HAS_HISTORY", "field": next(iter(change))}
+        assert "it was won" in kept["message"]
     (reward,) = (await world.stack.consumer("GET", "/rewards/me", player="reader")).data["items"]
     assert reward["prize"] == content | {"description": "Tin.", "image_url": "", "claim_fields": []}
 

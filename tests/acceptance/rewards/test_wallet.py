@@ -82,7 +82,9 @@ async def test_wallet_scope_of_a_played_game_cannot_change(stack: Stack) -> None
     path = f"/admin/games/{game['id']}"
     assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
     await play_once(stack, game["id"])
-    assert refused(await stack.admin("PUT", path, {"wallet_scope": "WALLET_SCOPE_CAMPAIGN"})) == KEPT
+    answer = await stack.admin("PUT", path, {"wallet_scope": "WALLET_SCOPE_CAMPAIGN"})
+    assert (refused(answer), answer.envelope["data"]["field"]) == (KEPT, "wallet_scope")
+    assert "Instead, duplicate the campaign" in answer.envelope["message"]
     assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS, "name": "Same"})).data
 
 
@@ -96,6 +98,7 @@ async def test_currency_of_a_rung_of_a_played_game_cannot_change(stack: Stack) -
         changed = {**milestones, "rungs": [{**rung, **fields}]}
         answer = await stack.admin("PUT", f"/admin/games/{game['id']}", {"milestones": changed})
         assert (refused(answer) == KEPT) if is_refused else answer.data
+        assert (answer.envelope["data"].get("field") == "milestones.rungs[0].currency") is is_refused
         assert ("the currency of the rung 'Ten'" in answer.envelope["message"]) is is_refused
 
 
@@ -113,7 +116,7 @@ async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> No
     for config in ({"items": renamed}, {"items": items[:1]}, {"items": [{**items[0], "item": "Coin"}, items[1]]}):
         answer = await stack.admin("PUT", path, {"handler_config": config})
         assert refused(answer) == KEPT
-        assert "currency" in answer.envelope["message"]
+        assert "currency" in answer.envelope["message"] and answer.envelope["data"]["field"] == "handler_config"
     wrong = await stack.admin("PUT", path, {"handler_config": {"items": []}})
     assert wrong.code == "INVALID_ARGUMENT"
     wheel_of_prizes = {"prizes": [{"prize_id": prize_id, "probability": 1}]}
@@ -134,3 +137,4 @@ async def test_merchant_of_a_campaign_that_moved_its_wallets_cannot_change(stack
     await play_once(stack, game["id"])
     moved = await stack.admin("PUT", path, {"merchant_id": bob})
     assert refused(moved) == KEPT if scope == MERCHANTS else moved.data
+    assert moved.envelope["data"].get("field") == ("merchant_id" if scope == MERCHANTS else None)

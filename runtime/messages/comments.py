@@ -156,7 +156,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "CampaignTracking": {
         "ga4": "The measurement ID of Google Analytics 4, such as G-AB12CD34EF.",
-        "gtm": "The container ID of Google Tag Manager, such as GTM-AB12CD3.",
+        "gtm": "The container ID of Google Tag Manager, such as GTM-AB12CD3. Needs a host.",
         "meta_pixel": "The ID of a Meta pixel: digits.",
         "consent": "The id of a consent of the entry form."
     },

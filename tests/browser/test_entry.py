@@ -63,8 +63,10 @@ async def test_newcomer_fills_in_the_form_and_then_plays(fair: World, visit: Vis
 async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Visit) -> None:
     tracking = {"ga4": "G-AB12CD34EF", "gtm": "GTM-AB12CD3", "meta_pixel": "1234567890", "consent": "news"}
     world, game_id = await entered(fair, {**ENTRY, "min_age": 0, "fields": []})
-    path = f"/admin/campaigns/{world.campaign_id}"
-    assert (await fair.stack.admin("PUT", path, {"tracking": tracking})).data["tracking"] == tracking
+    path, host = f"/admin/campaigns/{world.campaign_id}", f"{fair.stack.tenant_id.replace('_', '-')}.localhost"
+    hosts = {"hosts": [host]}
+    await fair.stack.admin("PUT", f"/admin/tenants/{fair.stack.tenant_id}", hosts, roles=("platform",))
+    assert (await fair.stack.admin("PUT", path, {"tracking": tracking, **hosts})).data["tracking"] == tracking
     page = visit.page
     asked: list[str] = []
 
@@ -74,7 +76,8 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
 
     await page.route(re.compile("^https:"), answer)
     for news in (False, True):
-        await visit.open(game_id)
+        address = visit.stack.process.consumer_url.replace("127.0.0.1", host)
+        await page.goto(f"{address}/p/{game_id}?tenant_id={visit.stack.tenant_id}")
         await page.click("tombola-game .main")
         await page.check(f"{FORM} [name=terms]")
         await page.set_checked(f"{FORM} [name=news]", news)

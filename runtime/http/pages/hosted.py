@@ -70,13 +70,16 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a page. tenant: as the address names it. base: the edge's public URL, "" if it is unknown."""
+    """A request for a page. tenant: as the address names it. base: the edge's public URL, "" if it is unknown.
+    host_campaign: the campaign whose host it is, if any.
+    """
 
     call: Ask
     scope: m.Scope
     tenant: str
     language: str
     base: str
+    host_campaign: str
 
 
 Make = Callable[[Asked, str], Awaitable[str]]
@@ -141,9 +144,11 @@ def _page(edge: Edge, what: str, make: Make, below: str = "") -> Handler:
 
             async def made() -> bytes:
                 base = edge.settings.consumer_base_url.rstrip("/")
-                return (await make(Asked(ask, scope, named, language, base), shown_id)).encode()
+                asked = Asked(ask, scope, named, language, base, of_host.campaign_id)
+                return (await make(asked, shown_id)).encode()
 
-            body = await edge.cache.get(scope.tenant_id, f"page {what}{below}:{shown_id}:{named}:{language}", made)
+            key = f"page {what}{below}:{shown_id}:{named}:{language}:{of_host.campaign_id}"
+            body = await edge.cache.get(scope.tenant_id, key, made)
             framing = await edge.origins.frame_ancestors(scope.tenant_id, **{f"{what}_id": shown_id})
         except Fault as fault:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
@@ -229,7 +234,7 @@ async def _game(asked: Asked, game_id: str) -> str:
         brand=brand_of(ui),
         css=_css(settings),
         site=campaign.name if campaign is not None else "",
-        head=tracking_head(campaign, tenant),
+        head=tracking_head(campaign, tenant, asked.host_campaign),
     )
 
 
@@ -272,7 +277,7 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
         language=language,
         brand=next((brand for brand in map(brand_of, looks) if brand.style), NO_BRAND),
         css=_css(settings),
-        head=tracking_head(campaign, tenant),
+        head=tracking_head(campaign, tenant, asked.host_campaign),
     )
 
 

@@ -34,11 +34,16 @@ _SOURCES: Final[Mapping[str, _Sources]] = {
 _BEGIN: Final = b'<meta name="tombola-tracking" content="'
 
 
-def tracking_head(campaign: m.Campaign | None, tenant: str) -> str:
-    """The elements of the head for the campaign's trackers; "" without any. Comes before every text of operators."""
+def tracking_head(campaign: m.Campaign | None, tenant: str, host_campaign: str) -> str:
+    """The elements of the head for the campaign's trackers; "" without any. Comes before every text of operators.
+
+    A Tag Manager container loads only under the campaign's own host: it can read the logins that a host's pages store.
+    """
     if campaign is None or not (tracking := campaign.tracking):
         return ""
-    named = [name for name in _SOURCES if getattr(tracking, name)]
+    named = [name for name in _SOURCES if getattr(tracking, name) and (name != "gtm" or host_campaign == campaign.id)]
+    if not named:
+        return ""
     values = {name.replace("_", "-"): getattr(tracking, name) for name in named}
     values |= {"consent": tracking.consent, "campaign": campaign.id, "tenant": tenant}
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in values.items())

@@ -63,6 +63,7 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
     campaign.merchant_id = campaign.merchant_id or scope.merchant_id
     checks = _checked(campaign)
     await check_merchant(connection, checks, request, campaign.merchant_id)
+    tracking.check_container(checks, campaign, None, scope.merchant_id)
     campaign_id = ids.make("camp")
     await _claim(connection, checks, request, campaign_id, [], campaign)
     checks.raise_found()
@@ -129,6 +130,7 @@ async def alter(
         if not campaign.merchant_id and merchant_of(request):
             raise forbidden("campaign", request.id)
         await _check_merchants_wallet(connection, checks, tenant_id, campaign)
+    tracking.check_container(checks, campaign, before["tracking"], merchant_of(request))
     await _claim(connection, checks, request, request.id, before["hosts"], campaign)
     checks.raise_found()
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)

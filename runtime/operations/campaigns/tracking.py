@@ -30,6 +30,20 @@ def check(checks: Checks, campaign: m.Campaign) -> None:
         checks.problem("tracking.consent", choice)
 
 
+def check_container(checks: Checks, campaign: m.Campaign, before: Mapping[str, Any] | None, merchant_id: str) -> None:
+    """Adds a problem for a new Tag Manager container without a host, or of a merchant's staff.
+
+    A container's templates read the page's local storage, which holds logins: on a shared host, those of all tenants.
+    """
+    gtm = campaign.tracking.gtm if campaign.tracking else ""
+    if not gtm or gtm == (before or {}).get("gtm"):
+        return
+    if merchant_id:
+        checks.problem("tracking.gtm", "can only be set by the tenant's own staff")
+    elif not campaign.hosts:
+        checks.problem("tracking.gtm", "requires a host of the campaign's own: set hosts")
+
+
 def stored(tracking: m.CampaignTracking | None) -> dict[str, str] | None:
     """The column; None without a tracker."""
     if not tracking or not any(getattr(tracking, name) for name in IDS):

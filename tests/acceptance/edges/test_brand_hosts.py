@@ -68,6 +68,21 @@ async def test_tracker_needs_a_valid_id_and_a_consent_of_the_form(stack: Stack) 
     assert fields_of(await stack.admin("PUT", path, {"entry": {}})) == ["tracking.consent"], "it would load unasked"
 
 
+async def test_container_loads_only_under_the_host_of_its_campaign(stack: Stack) -> None:
+    shop = replace(stack, merchant_id=await make_merchant(stack))
+    campaign = await make_campaign(shop, entry={"consents": [{"id": "ads", "text": {"en": "Measure my visit."}}]})
+    path, host = f"/admin/campaigns/{campaign['id']}", f"tags-{stack.tenant_id.replace('_', '-')}.example"
+    body = {"tracking": {"gtm": "GTM-AB12CD3", "consent": "ads"}}
+    assert fields_of(await stack.admin("PUT", path, body)) == ["tracking.gtm"], "it could read every tenant's logins"
+    await allow(stack, host)
+    assert (await claim(stack, campaign["id"], host)).code == "OK"
+    assert fields_of(await shop.admin("PUT", path, body)) == ["tracking.gtm"], "it could read the tenant's logins"
+    assert (await stack.admin("PUT", path, body)).code == "OK"
+    assert (await shop.admin("PUT", path, {"name": "Fair"})).code == "OK"
+    address = f"/c/{campaign['id']}?tenant_id={stack.tenant_id}"
+    assert ["gtm" in (await page(stack, one, address))[1] for one in (host, "127.0.0.1")] == [True, False]
+
+
 async def shows(stack: Stack, host: str, text: str) -> bool:
     return text in (await page(stack, host))[1]
 

@@ -2790,7 +2790,7 @@ class CampaignTracking(betterproto2.Message):
 
     gtm: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    The container ID of Google Tag Manager, such as GTM-AB12CD3.
+    The container ID of Google Tag Manager, such as GTM-AB12CD3. Needs a host.
     """
 
     meta_pixel: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)

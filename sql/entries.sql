@@ -31,6 +31,13 @@ WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3 AND idempotency_key
 INSERT INTO entry_keys (tenant_id, player_id, campaign_id, idempotency_key, request_hash, reply)
 VALUES ($1, $2, $3, $4, $5, $6)
 
+-- name: purge_keys
+-- Deletes keys older than 30 days, at most $2. A later retry is a new submission.
+DELETE FROM entry_keys WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM entry_keys WHERE tenant_id = $1 AND created_at < now() - interval '30 days'
+    ORDER BY created_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+))
+
 -- name: lock
 -- A player's entry, locked. No row: none.
 SELECT * FROM entries WHERE tenant_id = $1 AND campaign_id = $3 AND player_id = $2 FOR UPDATE

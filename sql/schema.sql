@@ -1219,7 +1219,7 @@ CREATE TABLE entry_captchas (
 );
 CREATE INDEX entry_captchas_expiry ON entry_captchas (tenant_id, expires_at);
 
--- Idempotency keys of submitted entries, with the reply.
+-- Idempotency keys of the entries submitted in the last 30 days, with the reply.
 CREATE TABLE entry_keys (
     tenant_id       text COLLATE "C" NOT NULL,
     player_id       ident NOT NULL,
@@ -1230,6 +1230,7 @@ CREATE TABLE entry_keys (
     created_at      timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, campaign_id, idempotency_key)
 );
+CREATE INDEX entry_keys_age ON entry_keys (tenant_id, created_at);
 
 -- The outbox: one row per delivery, written in the transaction that made it due.
 -- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. sql/fulfillment.sql defines the

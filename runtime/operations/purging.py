@@ -30,6 +30,7 @@ _PURGES: Final = {
     **challenges.PURGES,
     **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
     "purge_tokens": sql.load("tokens")["purge_tokens"],
+    "purge_keys": sql.load("entries")["purge_keys"],
     **trials.PURGES,
     **guesses.PURGES,
     **captcha.PURGES,
@@ -39,7 +40,7 @@ _PURGES: Final = {
 
 
 async def purge(engine: Engine) -> None:
-    """Purges what has expired: challenges, rates, guesses, logins, tokens, test plays, notices, codes, captchas, folds.
+    """Purges expired rows: challenges, rates, guesses, logins, tokens, test plays, notices, captchas, folds, keys.
 
     A failure is logged and does not block the other statements; the last one is raised at the end.
     """

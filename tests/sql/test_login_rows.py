@@ -263,6 +263,10 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
         *("test_runs", "run_id", "game_id, revision, times, frequencies, plays, made_by, created_at"),
         "'g', 1, 1, '[]', '[]', 'ann', now() - interval '1 day'",
     ),
+    "entries.purge_keys": (
+        *("entry_keys", "idempotency_key", "player_id, campaign_id, request_hash, reply, created_at"),
+        "'ann', 'camp', '', '{}', now() - interval '30 days'",
+    ),
     "views.purge_folds": ("view_folds", "fold_id", "folded_at", "now() - interval '3 days'"),
     "limits.purge": (
         *("notices", "event_id", "type, campaign_id, data, noticed_at"),

@@ -237,8 +237,9 @@ class Database:
             # The address may point to another server by now.
             throw_away(connection)
             raise StoreUnavailable("the database accepts no writes", sent=False) from error
-        except asyncpg.PostgresError as error:
-            if error.sqlstate == RETIRED:
+        except Exception as error:
+            self._quotas.record_answer(tenant_id)  # A refusal is an answer as well.
+            if isinstance(error, asyncpg.PostgresError) and error.sqlstate == RETIRED:
                 raise StoreUnavailable("this process uses a retired key; try again", sent=False) from error
             raise
         else:

@@ -35,6 +35,7 @@ class TenantQuotas:
         self._quiet_seconds = quiet_seconds
         self._shares: dict[str, _Share] = {}
         self._blocked: dict[str, float] = {}  # time of the last timeout
+        self._answered: dict[str, float] = {}  # time of the last answer, of blocked tenants
         self._blocked_places = asyncio.Semaphore(max(1, size // PART))
 
     def waits(self, tenant_id: str) -> bool:
@@ -72,10 +73,12 @@ class TenantQuotas:
             raise
 
     async def _enter_blocked(self, tenant_id: str) -> None:
+        began = time.monotonic()
         try:
             await self._blocked_places.acquire()
         except asyncio.CancelledError:
-            if tenant_id in self._blocked:  # A wait in vain counts as a timeout.
+            # A wait in vain counts as a timeout, unless the tenant was answered meanwhile: then it only asks too much.
+            if tenant_id in self._blocked and self._answered.get(tenant_id, 0.0) < began:
                 self._blocked[tenant_id] = time.monotonic()
             raise
 
@@ -101,5 +104,8 @@ class TenantQuotas:
 
     def record_answer(self, tenant_id: str) -> None:
         """Records a statement that was answered; unblocks the tenant after the quiet time."""
-        if self._blocked and time.monotonic() - self._blocked.get(tenant_id, 0.0) > self._quiet_seconds:
-            self._blocked.pop(tenant_id, None)
+        if tenant_id not in self._blocked:
+            return
+        now = self._answered[tenant_id] = time.monotonic()
+        if now - self._blocked[tenant_id] > self._quiet_seconds:
+            del self._blocked[tenant_id], self._answered[tenant_id]

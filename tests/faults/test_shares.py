@@ -9,7 +9,9 @@ import asyncpg
 import pytest
 
 from runtime import trace
+from runtime.errors import Fault, unknown
 from runtime.stores.database import Database
+from runtime.stores.tenant_quota import TenantQuotas
 from tests.support.scenario import Scenario
 from tests.support.stack import AS_SHIPPED, Answer, Stack, make_tenant, new_stack, settings_of
 from tests.support.waiting import until
@@ -116,6 +118,27 @@ async def test_waiting_requests_of_a_tenant_that_becomes_blocked_let_others_pass
         for one in (*held, *behind):
             one.cancel()
         await asyncio.gather(*held, *behind, return_exceptions=True)
+        await database.close()
+
+
+async def test_transaction_that_ends_in_a_refusal_counts_as_an_answer(module_database_url: str) -> None:
+    database = Database(module_database_url, size=POOL, acquire_seconds=1.0, statement_seconds=1.0)
+    database._quotas = TenantQuotas(POOL, quiet_seconds=0.0)
+    database._quotas.record_timeout("a")
+
+    async def refuse(connection: asyncpg.Connection) -> None:
+        await connection.execute("SELECT 1")
+        raise unknown("game", "game_x")
+
+    async def refused() -> None:
+        trace.tenant.set("a")
+        await database.transaction(refuse)
+
+    try:
+        with pytest.raises(Fault):
+            await asyncio.create_task(refused())
+        assert not database._quotas.blocks("a")
+    finally:
         await database.close()
 
 

@@ -63,6 +63,24 @@ async def test_tenant_that_waits_in_vain_stays_blocked(monkeypatch: pytest.Monke
     assert quotas.waits("b")
 
 
+async def test_wait_in_vain_of_a_tenant_that_is_answered_meanwhile_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
+    quotas = TenantQuotas(4, quiet_seconds=10)
+    quotas.record_timeout("a")
+    assert await tried(quotas, "a") is True
+    now += 9
+    waiting = asyncio.ensure_future(tried(quotas, "a"))
+    await asyncio.sleep(0)
+    quotas.record_answer("a")
+    assert await waiting is None
+    now += 2
+    quotas.record_answer("a")
+    assert not quotas.waits("a")
+
+
 async def test_tenant_that_holds_nothing_is_forgotten() -> None:
     quotas = TenantQuotas(4, quiet_seconds=60)
     for tenant_id in map(str, range(100)):

@@ -220,7 +220,8 @@ def _read_integer(field: Field, value: Any, path: str, found: Found) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         found.append((path + field.name, "must be a whole number"))
     elif not low <= value <= high:
-        found.append((path + field.name, f"must be from {low if field.least is None else field.least} to {high}"))
+        bounds = f"from {low if field.least is None else field.least} to {high}"  # An operation narrows an int64's.
+        found.append((path + field.name, "must be " + ("a 64-bit integer" if high > INT32[1] else bounds)))
     return value
 
 

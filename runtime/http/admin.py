@@ -39,7 +39,6 @@ from runtime.http.login.staff import IDENTITY, OF_ROLES, StaffSessions
 from runtime.http.views import edge_view
 from runtime.operations import API, BY_NAME, OPERATIONS, Operation
 from runtime.operations.approvals import review as approvals
-from runtime.operations.reporting.exports import EXPORTS
 from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin, TokenUse
 from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of
@@ -75,9 +74,7 @@ def mount(app: web.Application, edge: Edge) -> None:
         else:
             handler = _handler(edge, operation)
         add(operation.verb, PREFIX + operation.path, admin, handler)
-    # An unknown export name is an unknown route.
-    named = EXPORT.replace("{name}", f"{{name:{'|'.join(EXPORTS)}}}")
-    add("GET", named, OWN["ExportRows"], exports.handler(edge, partial(_scope, edge)))
+    add("GET", EXPORT, OWN["ExportRows"], exports.handler(edge, partial(_scope, edge)))
     live_feed = live.Live(edge, partial(_scope, edge))
     app.on_shutdown.append(live_feed.close)
     add("GET", LIVE, OWN["WatchLive"], live_feed.answer)

@@ -155,7 +155,7 @@ def add_exports(document: Document) -> None:
                 "headers": {"Content-Disposition": head},
                 "content": {"text/csv": lines, parquet.CONTENT_TYPE: binary},
             },
-            **document.refusals([*every, "UNKNOWN_CAMPAIGN", "UNKNOWN_ROUTE"]),
+            **document.refusals([*every, "UNKNOWN_CAMPAIGN"]),
         },
     }
     document.add(Path(EXPORT, "GET"), "GET", described)

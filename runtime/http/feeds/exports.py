@@ -60,7 +60,7 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
         with _parameters_named():
             hidden = frozenset({"scope", "name", "reveal", "begins", "json"})
             message = codec.from_query(m.ReadExportRequest, fields, hidden)
-        message.name, message.scope = request.match_info["name"], scope(request)
+        message.name, message.scope = codec.path_text("name", request.match_info["name"]), scope(request)
         message.reveal = identity is not None and bool(identity.roles & reveals)
         form = _format(request)
         message.begins, message.json = True, form != "csv"

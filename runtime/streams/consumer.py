@@ -25,6 +25,7 @@ import asyncio
 import os
 import random
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -62,7 +63,9 @@ LABELS: Final = ("group", "stream")
 LAG: Final = Gauge("tombola_stream_lag", "Messages that the group has not read yet.", LABELS)
 PENDING: Final = Gauge("tombola_stream_pending", "Messages read and not acknowledged yet.", LABELS)
 OLDEST: Final = Gauge(
-    "tombola_stream_oldest_seconds", "Age of the oldest message read and not acknowledged yet; 0: none.", LABELS
+    "tombola_stream_oldest_seconds",
+    "How long ago this process read the oldest message that it has not finished; 0: none.",
+    LABELS,
 )
 
 log = structlog.get_logger(__name__)
@@ -146,7 +149,7 @@ class _Shard:
         self._client: Any = None
         self._following = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._in_progress: set[str] = set()
+        self._in_progress: dict[str, float] = {}  # When each message was read, by time.monotonic.
         self._lost_track = False
 
     async def run(self) -> None:
@@ -252,7 +255,7 @@ class _Shard:
             await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
 
     def _start(self, messages: list[Message]) -> None:
-        self._in_progress.update(message.id for message in messages)
+        self._in_progress |= dict.fromkeys([message.id for message in messages], time.monotonic())
         task = asyncio.create_task(self._work(messages))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -290,7 +293,8 @@ class _Shard:
         except _Stopped:
             pass
         finally:
-            self._in_progress -= message_ids
+            for message_id in message_ids:
+                self._in_progress.pop(message_id, None)
 
     async def _try(self, messages: list[Message]) -> set[str]:
         """Calls the handler. Returns the ids of failed messages. Waits while the handler's dependencies are down."""
@@ -397,19 +401,14 @@ class _Shard:
             )
 
     async def _measure(self) -> None:
+        # Not the message's own age: in a backlog, messages are old when they are read.
+        now = time.monotonic()
+        OLDEST.labels(self._consumer.group, self._stream).set(now - min(self._in_progress.values(), default=now))
         for group in await self._client.xinfo_groups(self._stream):
             if group["name"] == self._consumer.group.encode():
                 PENDING.labels(self._consumer.group, self._stream).set(group["pending"])
-                if group.get("lag") is not None:  # Requires Redis 7.
+                if group.get("lag") is not None:  # None: the server cannot count them.
                     LAG.labels(self._consumer.group, self._stream).set(group["lag"])
-                await self._measure_oldest()
-
-    async def _measure_oldest(self) -> None:
-        """A message's id begins with the server's time of its arrival, so its age needs the server's clock."""
-        seconds, _ = await self._client.time()
-        oldest = (await self._client.xpending(self._stream, self._consumer.group))["min"]
-        age = seconds - int(oldest.partition(b"-")[0]) / 1000 if oldest else 0.0
-        OLDEST.labels(self._consumer.group, self._stream).set(max(0.0, age))
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         while not await stopped_within(self._stop, seconds * random.uniform(0.5, 1.0)):

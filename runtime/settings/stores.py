@@ -68,7 +68,7 @@ class StoreSettings:
     redis_url: str = setting(
         url("redis", "rediss", "valkey", "valkeys", "unix"),
         "",
-        "Valkey 7.2 or Redis 6.2, or newer. Play continues during an outage.",
+        "Valkey 7.2 or Redis 7.0, or newer. Play continues during an outage.",
         secret=True,
         needed_by="core consumer admin worker",
     )

@@ -1,4 +1,5 @@
 import base64
+import math
 import shutil
 from dataclasses import fields
 from pathlib import Path
@@ -162,3 +163,13 @@ def test_migration_runs_again_for_another_version(tmp_path: Path) -> None:
     assert later["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":0.2.0")
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
     assert job["spec"]["ttlSecondsAfterFinished"] > 0
+
+
+def test_connections_of_all_replicas_fit_into_the_example_database() -> None:
+    (cluster,) = [one for one in documents_of(KUBERNETES / "cloudnative-pg") if one["kind"] == "Cluster"]
+    scalers = of_kind("production-keda", "HorizontalPodAutoscaler") | of_kind("production-keda", "ScaledObject")
+    specs = [scalers[role]["spec"] for role in ("core", *SCALED_BY_LAG)]
+    most = [1, *(spec.get("maxReplicas") or spec["maxReplicaCount"] for spec in specs)]  # 1: the auditor.
+    surged = sum(math.ceil(1.25 * replicas) for replicas in most)  # A rollout adds a quarter.
+    allowed = int(cluster["spec"]["postgresql"]["parameters"]["max_connections"])
+    assert surged * Settings().database_pool_size < allowed

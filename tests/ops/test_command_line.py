@@ -83,8 +83,7 @@ async def test_token_is_of_the_tenant_in_the_settings() -> None:
 
 
 async def audited(stack: Stack, *arguments: str) -> tuple[int, str, str]:
-    settings = stack.process.settings
-    return await tombola("audit", *arguments, DATABASE_URL=settings.database_url, REDIS_URL=settings.redis_url)
+    return await tombola("audit", *arguments, DATABASE_URL=stack.process.settings.database_url)
 
 
 async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, stack: Stack) -> None:
@@ -121,6 +120,6 @@ async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, st
 
 
 async def test_audit_of_a_missing_database_exits_with_4(stack: Stack) -> None:
-    code, _, err = await tombola("audit", DATABASE_URL="postgresql://127.0.0.1:1/n", REDIS_URL="redis://127.0.0.1:1/0")
+    code, _, err = await tombola("audit", DATABASE_URL="postgresql://127.0.0.1:1/n")
     assert code == 4
     assert err.startswith("tombola audit: ") and "Traceback" not in err

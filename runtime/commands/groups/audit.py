@@ -39,7 +39,7 @@ def audit(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json",
     as_json
         Print JSON instead of text.
     """
-    settings = settings_for("worker:auditor")
+    settings = settings_for("migrate")  # Needs no Valkey.
     done: Counter[str] = Counter()
     with progress(as_json) as bar:
         shown = bar.add_task("connecting", total=None)

@@ -3,7 +3,7 @@
 
 -- name: campaign
 -- A campaign in which a player enters a code. $1 tenant, $2 campaign, $3 player, $4 idempotency key (null = none). No
--- row: unknown, or a draft. request_hash: the key was used, and the columns after it are what was given.
+-- row: unknown, or a draft. is_guest: null for a player without a row. request_hash: the key was used, and the columns after it are what was given.
 SELECT c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
        EXISTS (SELECT FROM merchants AS o
                WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended') AS merchant_suspended,
@@ -12,6 +12,12 @@ SELECT c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status IN ('active', 'paused')
              AND v.definition ->> 'access' = 'public'
        ) AS has_public_games,
+       p.auth_method = 'guest' AS is_guest,
+       EXISTS (
+           SELECT FROM games AS g JOIN game_revisions AS v USING (tenant_id, game_id, revision)
+           WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'draft'
+             AND (v.definition ->> 'access' = 'public' OR v.definition -> 'rules' -> 'admits_guests' = 'true')
+       ) AS admits_guests,
        CASE WHEN c.entry ->> 'mode' = 'before_play' THEN c.entry_needs END AS entry_needs,
        c.entry -> 'countries' AS entry_countries, e.given AS entry_given,
        k.sealed, p.merged_into,

@@ -152,9 +152,9 @@ def refuse_without_entry(state: GameState, player: PlayerState) -> None:
         raise fault
 
 
-def login_required() -> Fault:
-    """The refusal of a guest who may play after logging in."""
-    return Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game requires a login")
+def login_required(kind: str = "game") -> Fault:
+    """The refusal of a guest who may act after logging in."""
+    return Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", f"this {kind} requires a login")
 
 
 # -- plays -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ ROWS: Final = (
         consumer=Consumer(Access.EITHER, RoutePolicy.ACT),
         refusals=(
             "NOT_ELIGIBLE",
+            "LOGIN_REQUIRED",
             "CONSENT_CHANGED",
             "CAPTCHA_REQUIRED",
             "CAPTCHA_UNAVAILABLE",

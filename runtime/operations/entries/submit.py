@@ -21,6 +21,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.eligibility import login_required
 from runtime.actors.idempotency import keyed, mismatch, replayed, request_hash
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations.entries import captcha, contacts
@@ -60,9 +61,9 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
     Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a request that only
     withdraws consents works whatever the campaign's status and form are now. PERMISSION_DENIED NOT_ELIGIBLE with `why`,
-    and nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
-    CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE
-    CAPTCHA_UNAVAILABLE.
+    or LOGIN_REQUIRED for a guest if no game of the campaign admits guests; nothing is stored. FAILED_PRECONDITION
+    CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or CONSENT_CHANGED with `consents`, whose texts
+    have changed since the player saw them; UNAVAILABLE CAPTCHA_UNAVAILABLE.
     """
     tenant_id, newcomer = tenant_of(request), not request.player_id
     player_id = _new_guest(engine, request) if newcomer else player_id_of(request)
@@ -168,6 +169,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         after = await withdraw_consents_of(connection, about.key, before, withdrawn, about.actor)
         entry_id, missing = before["entry_id"], rules.missing_of(campaign["entry_needs"] or (), after.given)
     else:
+        if player["is_guest"] and not campaign["admits_guests"] and not about.actor:
+            raise login_required("campaign")
         entry_id, missing = await _enter(connection, about, campaign, before, request)
     if once.key is not None:
         reply = {"entry_id": entry_id, "missing": missing}
@@ -399,15 +402,8 @@ async def withdraw_consents_of(
 
 def _columns(decided: Decided) -> tuple[Any, ...]:
     """The parameters of `insert` and `update` that a submission decides."""
-    return (
-        decided.fields,
-        sorted(decided.given),
-        decided.age,
-        decided.age_on,
-        decided.country,
-        decided.locale,
-        decided.late,
-    )
+    given, proven = sorted(decided.given), (decided.age, decided.age_on)
+    return decided.fields, given, *proven, decided.country, decided.locale, decided.late
 
 
 async def _write_receipts(

@@ -185,6 +185,7 @@ ROWS: Final = (
             "BALANCE_FULL",
             "RATE_LIMITED",
             "TOKEN_MISSING",
+            "LOGIN_REQUIRED",
             "UNKNOWN_CAMPAIGN",
             "UNKNOWN_TENANT",
         ),

@@ -20,6 +20,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.eligibility import login_required
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed, replayed
 from runtime.errors import BALANCE_MAX, Fault, Status, suspended, unknown, violations
 from runtime.events import CodeRedeemed, event_of
@@ -55,8 +56,9 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
     Without a player, a guest is created if the campaign has a public game; `guest_token` identifies the guest later. A
     retry gets the guest's first reply only with a random Idempotency-Key of at least 22 characters. NOT_FOUND
     UNKNOWN_CODE, also if its pack is paused. ALREADY_EXISTS CODE_USED. FAILED_PRECONDITION CODE_ENDED (after the pack's
-    `until`, or withdrawn) or CAMPAIGN_CLOSED; ENTRY_REQUIRED and NOT_ELIGIBLE as for a play. RESOURCE_EXHAUSTED
-    RATE_LIMITED after wrong codes.
+    `until`, or withdrawn) or CAMPAIGN_CLOSED; ENTRY_REQUIRED and NOT_ELIGIBLE as for a play. PERMISSION_DENIED
+    LOGIN_REQUIRED for a guest if no game of the campaign admits guests. RESOURCE_EXHAUSTED RATE_LIMITED after wrong
+    codes.
     """
     tenant_id = tenant_of(request)
     code = codes.canonical(request.code)
@@ -84,6 +86,9 @@ async def redeem_code(engine: Engine, request: m.RedeemCodeRequest) -> m.Redempt
             replayed.set(True)
             recent = row["age"] < TOKEN_SECONDS
             return replace(first, guest_player_id=newcomer if player_id == newcomer and recent else "")
+        is_guest = ids.is_guest(player_id) if row["is_guest"] is None else row["is_guest"]
+        if is_guest and not row["admits_guests"]:
+            raise login_required("campaign")
         check_open(row, row["status"], engine.clock.now())
         check_entry(row)
         await guesses.refuse_waiting(engine.database, request, guessers)

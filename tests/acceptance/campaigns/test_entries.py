@@ -342,7 +342,14 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     rows = "SELECT array_agg(has_guests AND late) FROM entries WHERE tenant_id = $1"
     assert await stack.database.fetchval(rows, stack.tenant_id) == [True], "complete only by the late entry"
     assert await invariants.broken(stack.database, stack.tenant_id) == {}
-    assert (await (await desk_of(stack, FORM, access="player")).submit("", **body)).reason == "TOKEN_MISSING"
+    closed = await desk_of(stack, FORM, access="player")
+    assert (await closed.submit("", **body)).reason == "TOKEN_MISSING"
+    token = (await desk.submit("", **{**body, "fields": {"email": "guest@example.com"}})).data["guest_token"]
+    bearer = {"headers": {"Authorization": f"Bearer {token}"}}
+    assert (await stack.consumer("POST", closed.path, body, **bearer)).reason == "LOGIN_REQUIRED"
+    admits = {"rules": {"admits_guests": True}}
+    assert (await stack.admin("PUT", f"/admin/games/{closed.game_id}", admits)).code == "OK"
+    assert (await stack.consumer("POST", closed.path, body, **bearer)).code == "OK"
 
 
 async def test_erasure_clears_an_entry_and_keeps_its_receipts(stack: Stack) -> None:

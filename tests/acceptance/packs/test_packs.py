@@ -107,6 +107,9 @@ async def test_guests_redemption_moves_to_the_player_once(world: World) -> None:
     assert (given["gave"]["currency"], given["gave"]["scope_key"]) == ("ticket", world.campaign_id)
     (entry,) = (await world.stack.consumer("GET", "/wallet/ledger", player=player)).data["items"]
     assert (entry["reason"], entry["reference_id"]) == ("LEDGER_REASON_CODE", given["redemption_id"])
+    other = World(world.stack, (await make_campaign(world.stack))["id"])
+    await make_pack(other, "PLAYERS-01")
+    assert (await redeem(other, "PLAYERS-01", "", headers=guest.bearer)).reason == "LOGIN_REQUIRED"
     assert await log_in(world.stack, guest) == player
     assert await wallet_of(world.stack, player) == {"ticket": 10}
     assert len((await world.stack.admin("GET", f"/admin/players/{player}/redemptions")).data["items"]) == 2

@@ -100,7 +100,8 @@ ORDER BY found.id
 -- name: winners
 -- Winners, by reward id, with their answers to the claim form and the contacts that they entered in the campaign, or else
 -- log in with. Without revoked and expired rewards, and without those of players erased since. $8 as for participants.
--- theirs: whether the caller may write the campaign; a merchant's staff does not see the contacts of the tenant's own winners.
+-- theirs: whether the caller may write the campaign; a merchant's staff does not see the contacts of the tenant's own winners,
+-- nor those that players log in with: it can enter any player of the tenant.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 ),
@@ -116,10 +117,10 @@ LEFT JOIN (
            r.player_id, p.display_name, p.locale,
            coalesce(entry_contact(o.entry, e.fields, 'email'), (
                SELECT min(c.value) FROM contacts AS c
-               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'email')) AS email,
+               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'email' AND $2 = '')) AS email,
            coalesce(entry_contact(o.entry, e.fields, 'phone'), (
                SELECT min(c.value) FROM contacts AS c
-               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone')) AS phone,
+               WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone' AND $2 = '')) AS phone,
            coalesce(answers_as_object(a.answers), '{}') AS answers,
            $2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS r

@@ -73,14 +73,15 @@ FROM integrations WHERE tenant_id = $1 AND status = 'active'
 
 -- name: included
 -- The entry of player $3, or of the player into whom the guest was merged, in campaign $2, with its contacts or else those
--- of the login. No row: no entry, or consent $4 is not in force.
+-- of the login. In a merchant's campaign without those of the login: the merchant's staff can enter any player of the tenant.
+-- No row: no entry, or consent $4 is not in force.
 SELECT e.fields,
        coalesce(entry_contact(c.entry, e.fields, 'email'), (
            SELECT min(o.value) FROM contacts AS o
-           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'email')) AS email,
+           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'email' AND c.merchant_id = '')) AS email,
        coalesce(entry_contact(c.entry, e.fields, 'phone'), (
            SELECT min(o.value) FROM contacts AS o
-           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'phone')) AS phone
+           WHERE o.tenant_id = $1 AND o.player_id = e.player_id AND o.type = 'phone' AND c.merchant_id = '')) AS phone
 FROM entries AS e JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE e.tenant_id = $1 AND e.campaign_id = $2
   AND e.player_id = coalesce((SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $3), $3)

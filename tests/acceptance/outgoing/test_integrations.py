@@ -7,6 +7,7 @@ from standardwebhooks import Webhook
 
 from runtime.events import TYPES, LeaderboardFinalized
 from tests.support.deliveries import SECRET, deliveries, event, register, working
+from tests.support.operations import make_merchant
 from tests.support.receiver import Receiver, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import TO_LOOPBACK, fields_of
@@ -228,6 +229,12 @@ async def test_body_carries_contact_and_entry_while_the_player_consents(stack: A
     merged = "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ($1, 'guest', 'ann')"
     await stack.database.execute(merged, stack.tenant_id)
     assert (await emit(player_id="guest"))[1] == {"entry": entry}
+    login = "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ($1, 'c', 'ann', 'email', $2)"
+    await stack.database.execute(login, stack.tenant_id, "a@b.c")
+    assert (await emit(player_id="ann"))[2] == {"contact": {**contact, "email": "a@b.c"}, "entry": entry}
+    body = {"merchant_id": await make_merchant(stack)}
+    assert (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", body)).code == "OK"
+    assert (await emit(player_id="ann"))[2]["contact"] == contact, "its staff could enter any player of the tenant"
 
     async def echo(got: Any) -> web.Response:
         return web.Response(status=503, body=got.body)

@@ -13,6 +13,10 @@ WHERE changed_at > $1::timestamptz - make_interval(secs => $2) ORDER BY changed_
 INSERT INTO tenant_databases (tenant_id, database) VALUES ($1, $2)
 ON CONFLICT (tenant_id) DO UPDATE SET database = excluded.database, changed_at = clock_timestamp();
 
+-- name: lock_creation
+-- Marks tenant $1 as being created until the transaction ends. False: another transaction is creating it.
+SELECT pg_try_advisory_xact_lock(hashtextextended('tombola create ' || $1, 0));
+
 -- name: counts
 -- How many tenants live in each database of the directory.
 SELECT database, count(*) AS tenants FROM tenant_databases GROUP BY database ORDER BY database;

@@ -21,7 +21,7 @@ RETURNING host, campaign_id
 
 -- name: taken
 -- Which of the hosts $2 tenants other than $1 have.
-SELECT host FROM hosts WHERE host = ANY ($2::text[]) AND tenant_id <> $1 ORDER BY host
+SELECT host, tenant_id FROM hosts WHERE host = ANY ($2::text[]) AND tenant_id <> $1 ORDER BY host
 
 -- name: find
 -- The tenant of host $1, and the campaign whose page it shows: '' if it has none, or a draft. Across tenants: the request

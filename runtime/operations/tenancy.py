@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -49,10 +50,8 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
         checks.problem("database", f"must be one of {', '.join(places)}")
     checks.raise_found()
     assert place is not None
-    made: dict[str, m.Tenant] = {}
 
-    async def insert(connection: asyncpg.Connection) -> m.Tenant:
-        tenant_id = ids.make("tenant")
+    async def insert(connection: asyncpg.Connection, tenant_id: str) -> m.Tenant:
         sender = _sealed(engine, tenant_id, tenant.sender, {})
         written = (tenant_id, tenant.name, token(tenant.status, "active"), tenant.origins, sender)
         await _allow(connection, tenant_id, tenant.hosts)
@@ -62,20 +61,23 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
         return _tenant(row, place.name)
 
     async def work(connection: asyncpg.Connection) -> m.TenantReply:
-        if not made:  # Once the Idempotency-Key is claimed: a retry would find the hosts of its first attempt.
-            await hosts.refuse_taken(engine, checks, "", tenant.hosts, connection)
-            checks.raise_found()
+        tenant_id = ids.make("tenant")
+        # Once the Idempotency-Key is claimed: a retry would find the hosts of its first attempt.
+        await hosts.refuse_taken(engine, checks, "", tenant.hosts, connection)
+        checks.raise_found()
         if place.name == HOME:
-            return m.TenantReply(tenant=await insert(connection))
-        # Inserted before it is in the directory: an interruption leaves a tenant without a place, with its hosts.
-        if not made:
-            made[place.name] = await place.transaction(insert)
-        await connection.execute(_DIRECTORY["place"], made[place.name].id, place.name)
-        return m.TenantReply(tenant=made[place.name])
+            return m.TenantReply(tenant=await insert(connection, tenant_id))
+        # Inserted before it is in the directory: an interruption leaves a tenant without a place, which nothing shows.
+        # A retry frees its hosts (`refuse_taken`), but not while this lock is held.
+        await connection.fetchval(_DIRECTORY["lock_creation"], tenant_id)
+        made = await place.transaction(partial(insert, tenant_id=tenant_id))
+        await connection.execute(_DIRECTORY["place"], tenant_id, place.name)
+        return m.TenantReply(tenant=made)
 
-    reply: m.TenantReply = (await create(engine, request, m.TenantReply, work)).reply
-    if made:
-        engine.database.place(made[place.name].id, place.name)
+    done = await create(engine, request, m.TenantReply, work)
+    reply: m.TenantReply = done.reply
+    if place.name != HOME and not done.repeated:
+        engine.database.place(provided(reply.tenant, "tenant").id, place.name)
         await asyncio.sleep(2 * FOLLOW_SECONDS)  # By then the other processes have read the directory.
     return reply
 

@@ -23,6 +23,7 @@ from runtime.stores.databases import EACH_SECONDS, TenantMoved, everywhere
 from runtime.wire.origins import host_problem
 
 _SQL: Final = sql.load("hosts")
+_DIRECTORY: Final = sql.load("directory")
 
 
 def check(checks: Checks, hosts: Sequence[str]) -> None:
@@ -55,16 +56,28 @@ async def refuse_taken(
         return
     own = {urlsplit(one).hostname for one in (engine.settings.consumer_base_url, engine.settings.callback_base_url)}
 
-    async def taken(database: Database) -> list[str]:
+    async def taken(database: Database) -> list[asyncpg.Record]:
         source = home if home is not None and database.name == HOME else database
-        return [row["host"] for row in await source.fetch(_SQL["taken"], tenant_id, hosts)]
+        return await source.fetch(_SQL["taken"], tenant_id, hosts)
 
     found: set[str | None] = set(own)
-    for _, one in await everywhere(engine.database, taken, seconds=EACH_SECONDS):
+    for database, one in await everywhere(engine.database, taken, seconds=EACH_SECONDS):
         if isinstance(one, StoreUnavailable):
             raise one
-        found |= set(one)
+        found |= {row["host"] for row in one if not await _freed(home or engine.database.parts[0], database, row)}
     checks.problems((f"hosts[{i}]", "is taken") for i, host in enumerate(hosts) if host in found)
+
+
+async def _freed(home: asyncpg.Connection | Database, database: Database, row: asyncpg.Record) -> bool:
+    """Whether the creation of a host's tenant was interrupted before it was in the directory. Frees its hosts."""
+    tenant_id = row["tenant_id"]
+    if database.name == HOME or not await home.fetchval(_DIRECTORY["lock_creation"], tenant_id):
+        return False
+    # After the lock: a creation that was in progress until then has committed its row.
+    if await home.fetchrow(_DIRECTORY["get"], tenant_id) is not None:
+        return False
+    await database.execute(_SQL["allow"], tenant_id, [])
+    return True
 
 
 async def allow(connection: asyncpg.Connection, checks: Checks, tenant_id: str, hosts: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+import sql
 from runtime import messages as m
 from runtime.app.process import CannotStart
 from runtime.operations.campaigns.hosts import find_host
@@ -20,7 +21,7 @@ from runtime.stores.ephemeral import tag_of
 from sql.migrate import migrate
 from tests.support.directories import serving_postgres
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import AS_SHIPPED, Stack, fields_of, new_stack, settings_of
+from tests.support.stack import AS_SHIPPED, Answer, Stack, fields_of, new_stack, settings_of
 from tests.support.tables import rows_of
 from tests.support.waiting import until
 
@@ -66,6 +67,25 @@ async def test_unknown_database_is_a_field_error(home: Stack) -> None:
     eu = await tenant_in(home, "eu")
     moved = await home.admin("PUT", f"/admin/tenants/{eu.tenant_id}", {"database": "home"}, roles=("platform",))
     assert fields_of(moved) == ["database"]
+
+
+async def test_hosts_of_an_interrupted_creation_are_free_for_its_retry(home: Stack) -> None:
+    at_home, in_eu = home.engine.database.parts
+
+    async def create(key: str) -> Answer:
+        body = {"name": "Fair", "database": "eu", "hosts": ["fair.example"]}
+        headers = {"Idempotency-Key": key}
+        return await home.admin("POST", "/admin/tenants", body, roles=("platform",), headers=headers)
+
+    await at_home.execute("ALTER TABLE tenant_databases ADD CONSTRAINT interrupts CHECK (database <> 'eu')")
+    assert (await create("k")).http >= 500
+    await at_home.execute("ALTER TABLE tenant_databases DROP CONSTRAINT interrupts")
+    lost = await in_eu.fetchval("SELECT tenant_id FROM hosts")
+    async with at_home.connection() as connection, connection.transaction():
+        assert await connection.fetchval(sql.load("directory")["lock_creation"], lost)
+        assert fields_of(await create("k")) == ["hosts[0]"], "its creation may still end well"
+    assert (await create("k")).data["hosts"] == ["fair.example"]
+    assert fields_of(await create("other")) == ["hosts[0]"]
 
 
 async def test_lists_of_tenants_cover_every_database(home: Stack) -> None:

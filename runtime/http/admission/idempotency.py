@@ -18,6 +18,7 @@ from aiohttp import web
 
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX, in_progress, mismatch, replayed
 from runtime.errors import Fault, invalid
+from runtime.http.headers import single_header
 from runtime.stores.ephemeral import Ephemeral
 
 RESERVATION_SECONDS: Final = 10.0
@@ -92,8 +93,8 @@ class InProgress:
 
 
 def idempotency_key(request: web.Request) -> str:
-    """The Idempotency-Key header, or "". INVALID_ARGUMENT if it is empty, too long or not printable ASCII."""
-    key = request.headers.get("Idempotency-Key")
+    """The Idempotency-Key header, or "". INVALID_ARGUMENT if it is repeated, empty, too long or not printable ASCII."""
+    key = single_header(request, "Idempotency-Key")
     if key is None:
         return ""
     if not key or len(key) > KEY_CHARACTERS_MAX or not (key.isascii() and key.isprintable()):

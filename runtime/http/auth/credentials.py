@@ -10,6 +10,7 @@ from runtime.errors import Fault, Status, invalid
 from runtime.http.auth.identity import IDENTIFIER, IDENTIFIER_CHARACTERS_MAX, Identity
 from runtime.http.auth.tokens import Tokens
 from runtime.http.core_guard import check_host
+from runtime.http.headers import single_header
 from runtime.operations.row import PLATFORM
 
 _IDENTIFIER_RULE: Final = f"must be an identifier: 1 to {IDENTIFIER_CHARACTERS_MAX} letters, digits and _ . : -"
@@ -78,7 +79,7 @@ class Auth:
 
 
 def _header_identifier(request: web.Request, name: str) -> str:
-    value = request.headers.get(name, "")
+    value = single_header(request, name) or ""
     if value and not IDENTIFIER.fullmatch(value):
         raise invalid(name, _IDENTIFIER_RULE)
     return value

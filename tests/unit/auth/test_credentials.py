@@ -4,8 +4,10 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from runtime.errors import Fault, Status
+from runtime.http.admission.idempotency import idempotency_key
 from runtime.http.auth.credentials import Auth
 from runtime.http.auth.identity import Identity, require_player, require_roles
 from runtime.messages import ContactType
@@ -27,6 +29,15 @@ async def test_headers_make_an_identity_where_turned_on() -> None:
     identity = await auth.identify(request(X_Player_Id="player_1", X_Roles="admin, designer", X_Merchant_Id="m"))
     assert identity == Identity("t", "m", "player_1", frozenset({"admin", "designer"}), "player_1", 0)
     assert await auth.identify(request(X_Tenant_Id="t")) is None
+
+
+@pytest.mark.parametrize("name", ["X-Player-Id", "X-Merchant-Id", "X-Tenant-Id", "Idempotency-Key"])
+async def test_repeated_header_is_refused_by_name(name: str) -> None:
+    sent = CIMultiDict([("X-Player-Id", "player_1"), (name, "one"), (name, "other")])
+    twice = make_mocked_request("POST", "/", headers=sent)
+    with pytest.raises(Fault, match=f"{name}: must be sent only once"):
+        await Auth(own_tokens(), header_fallback=True, default_tenant="t").identify(twice)
+        idempotency_key(twice)
 
 
 async def test_token_wins_over_headers_and_a_wrong_one_is_not_forgiven() -> None:

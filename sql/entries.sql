@@ -20,7 +20,9 @@ SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'draft'
              AND (r.definition ->> 'access' = 'public' OR r.definition -> 'rules' -> 'admits_guests' = 'true')
-       ) AS admits_guests
+       ) AS admits_guests,
+       EXISTS (SELECT FROM merchants AS o WHERE o.tenant_id = $1 AND o.merchant_id = campaigns.merchant_id
+               AND o.status = 'suspended') AS merchant_suspended
 FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 FOR SHARE
 
 -- name: form

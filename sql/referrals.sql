@@ -2,14 +2,19 @@
 -- campaign, $3 player unless stated otherwise.
 
 -- name: code
--- The player's code in the campaign; $4 if it has none. No row: no quest pays for referrals now, or the code that another
--- request has just stored is not visible yet.
-WITH made AS (
+-- The player's code in the campaign; $4 if it has none. No row: no quest pays for referrals now, the merchant is suspended,
+-- or the code that another request has just stored is not visible yet.
+WITH campaign AS (
+    SELECT campaign_id, campaign_status(status, end_date) AS status FROM campaigns AS c
+    WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'draft'
+      AND NOT EXISTS (SELECT FROM merchants AS o
+                      WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended')
+),
+made AS (
     INSERT INTO referral_codes (tenant_id, campaign_id, code, player_id)
     SELECT $1::text, c.campaign_id, $4, $3::text
-    FROM campaigns AS c
-    WHERE c.tenant_id = $1 AND c.campaign_id = $2 AND campaign_status(c.status, c.end_date) = 'active'
-      AND referral_quest($1, $2) IS NOT NULL
+    FROM campaign AS c
+    WHERE c.status = 'active' AND referral_quest($1, $2) IS NOT NULL
       AND NOT EXISTS (SELECT FROM referral_codes WHERE tenant_id = $1 AND player_id = $3 AND campaign_id = $2)
     ON CONFLICT DO NOTHING
     RETURNING code, player_id
@@ -20,14 +25,15 @@ player AS (
 )
 SELECT code FROM made
 UNION ALL
-SELECT k.code FROM referral_codes AS k
-JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = k.campaign_id AND c.status <> 'draft'
+SELECT k.code FROM referral_codes AS k JOIN campaign AS c USING (campaign_id)
 WHERE k.tenant_id = $1 AND k.player_id = $3 AND k.campaign_id = $2
 
 -- name: for_code
 -- What an invitation by code $4 depends on. inviter_id: the code's player, or the one that it became; null: no such code.
 -- invited_by: who invited the player before. No row: no such campaign, or a draft.
 SELECT campaign_status(c.status, c.end_date) AS status, referral_quest($1, $2) AS quest_id,
+       EXISTS (SELECT FROM merchants AS o
+               WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended') AS merchant_suspended,
        (SELECT coalesce(p.merged_into, p.player_id)
         FROM referral_codes AS k JOIN players AS p ON p.tenant_id = $1 AND p.player_id = k.player_id
         WHERE k.tenant_id = $1 AND k.campaign_id = $2 AND k.code = $4) AS inviter_id,

@@ -169,6 +169,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         after = await withdraw_consents_of(connection, about.key, before, withdrawn, about.actor)
         entry_id, missing = before["entry_id"], rules.missing_of(campaign["entry_needs"] or (), after.given)
     else:
+        if campaign["merchant_suspended"] and not about.actor:
+            raise suspended("merchant")
         if player["is_guest"] and not campaign["admits_guests"] and not about.actor:
             raise login_required("campaign")
         entry_id, missing = await _enter(connection, about, campaign, before, request)

@@ -23,7 +23,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.background import attempt
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status, suspended, unknown
 from runtime.events import QuestCompleted, event_of
 from runtime.operations.checks import Checks
 from runtime.operations.entries.contacts import hashes_of
@@ -63,8 +63,11 @@ async def create_referral_code(engine: Engine, request: m.ReferralCodeRequest) -
         code = await engine.database.fetchval(_SQL["code"], tenant_id, request.id, player_id, made)
         if code is not None:
             return m.ReferralCodeReply(code=code)
-    if await engine.database.fetchrow(_SQL["for_code"], tenant_id, request.id, player_id, "") is None:
+    row = await engine.database.fetchrow(_SQL["for_code"], tenant_id, request.id, player_id, "")
+    if row is None:
         raise unknown("campaign", request.id)
+    if row["merchant_suspended"]:
+        raise suspended("merchant")
     raise _closed(request.id)
 
 
@@ -83,6 +86,8 @@ async def accept_referral(engine: Engine, request: m.AcceptReferralRequest) -> m
         row = await engine.database.fetchrow(_SQL["for_code"], *about, request.code.strip().lower())
         if row is None:
             raise unknown("campaign", request.id)
+        if row["merchant_suspended"]:
+            raise suspended("merchant")
         if row["merged_into"] is not None:
             player_id = row["merged_into"]
             continue

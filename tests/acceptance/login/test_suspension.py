@@ -25,6 +25,7 @@ class Stall:
     reward_id: str
     rung_id: str
     session_id: str
+    campaign: str
 
     async def acts(self) -> dict[str, Answer]:
         ask, player = self.stack.consumer, self.player_id
@@ -35,6 +36,8 @@ class Stall:
             "redeem": await ask("POST", f"/games/{self.game_id}/redeem", {"milestone_id": self.rung_id}, player=player),
             "claim": await ask("POST", f"/rewards/{self.reward_id}/claim", {}, player=player),
             "quest": await ask("POST", f"/quests/{self.quest_id}/complete", {}, player=player),
+            "entry": await ask("POST", f"{self.campaign}/entry", {"consents": {"news": True}}, player=player),
+            "referral code": await ask("POST", f"{self.campaign}/referral-code", {}, player=player),
         }
 
     async def logs_in(self) -> Answer:
@@ -53,13 +56,15 @@ class Stall:
 @pytest_asyncio.fixture
 async def stall(stack: Stack) -> AsyncIterator[Stall]:
     merchant_id = await make_merchant(stack)
-    campaign_id = (await make_campaign(stack, merchant_id=merchant_id))["id"]
+    form = {"mode": "ENTRY_MODE_OPEN", "consents": [{"id": "news", "text": {"en": "Send me news."}}]}
+    campaign_id = (await make_campaign(stack, merchant_id=merchant_id, entry=form))["id"]
     prize_id = await make_prize(stack, fulfillment={"channel": "none", "redemption_mode": "on_claim"})
     rung = {"name": "One", "currency": "points", "threshold": 1, "prize_id": prize_id}
     body = wheel(campaign_id, prize_id, milestones={"mode": "cumulative_unlock", "rungs": [rung]})
     game = (await stack.admin("POST", "/admin/games", body)).data
     quest = {"campaign_id": campaign_id, "name": "Visit", "type": "one_time", "turns": 1, "status": "active"}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    assert (await stack.admin("POST", "/admin/quests", {**quest, "condition": {"kind": "referrals"}})).code == "OK"
     contact = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
     player_id = (await stack.core("POST", "/players/resolve", {"contact": contact})).data["player"]["id"]
     points = {"player_id": player_id, "scope_key": campaign_id, "currency": "points", "amount": 5, "reference_id": "r"}
@@ -73,7 +78,9 @@ async def stall(stack: Stack) -> AsyncIterator[Stall]:
     won = (await stack.consumer("POST", f"/games/{game['id']}/play", played, player=player_id)).data
     rung_id = game["milestones"]["rungs"][0]["id"]
     reward_id = won["rewards"][0]["reward_id"]
-    yield Stall(stack, merchant_id, player_id, game["id"], quest_id, reward_id, rung_id, await session())
+    path = f"/campaigns/{campaign_id}"
+    assert (await stack.consumer("POST", f"{path}/entry", {}, player=player_id)).code == "OK"
+    yield Stall(stack, merchant_id, player_id, game["id"], quest_id, reward_id, rung_id, await session(), path)
 
 
 @pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
@@ -87,7 +94,14 @@ async def test_suspension_refuses_every_act_until_restored(stall: Stall, kind: s
     assert (shown["can_play"], shown["reason"]) == (False, "SUSPENDED")
     if kind == "player":
         assert (await stall.stack.consumer("POST", f"{path}/start", {}, player="player_bob")).data["session_id"]
-    if kind != "merchant":
+    if kind == "merchant":
+        invited = await stall.stack.consumer(
+            "POST", f"{stall.campaign}/referrals", {"code": "k7q2m9xt4b"}, player="bob"
+        )
+        assert refused(invited) == SUSPENDED
+        withdrawal = {"consents": {"news": False}}
+        assert (await stall.stack.consumer("POST", f"{stall.campaign}/entry", withdrawal, player=stall.player_id)).data
+    else:
         assert refused(await stall.logs_in()) == SUSPENDED
         for verb, body in (("GET", None), ("PUT", {"display_name": "Ann"})):
             assert refused(await stall.stack.consumer(verb, "/players/me", body, player=stall.player_id)) == SUSPENDED

@@ -102,6 +102,10 @@ LIMIT $4
 SELECT prize_id, name, status <> 'active' AS is_archived FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
+-- name: count_released
+-- How many of prizes $2 have a release.
+SELECT count(*) FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[]) AND release IS NOT NULL
+
 -- name: games_that_may_name
 -- Active games whose definition contains the prize's id; the caller then checks the definition.
 SELECT g.game_id, r.definition

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from runtime.actors import sealed_seeds
-from runtime.rules.release import SEALED, Schedule, schedule
+from runtime.rules.release import SEALED, TIMES, Schedule, Terms, schedule
 from runtime.settings import Key
 
 
@@ -22,13 +22,19 @@ def load_schedule(keys: Sequence[Key], tenant_id: str, prize_id: str, column: Ma
 
     UNAVAILABLE for a SEALED one whose key is no longer configured.
     """
-    if column["terms"]["kind"] != SEALED:
-        return schedule(column["terms"], b"")
-    seed = sealed_seeds.opened(keys, column["key_id"], *seed_purpose(tenant_id, prize_id, column["nonce"]))
-    return _sealed(json.dumps(column["terms"], sort_keys=True), seed)
+    terms, seed = column["terms"], b""
+    if terms["kind"] == SEALED:
+        seed = sealed_seeds.opened(keys, column["key_id"], *seed_purpose(tenant_id, prize_id, column["nonce"]))
+    return schedule_of(terms, seed)
+
+
+def schedule_of(terms: Terms, seed: bytes = b"") -> Schedule:
+    """As `schedule`, but cached if it takes milliseconds: each change of the catalogue loads the games again."""
+    if terms["kind"] == TIMES:
+        return schedule(terms, seed)
+    return _cached(json.dumps(terms, sort_keys=True), seed)
 
 
 @lru_cache(maxsize=256)
-def _sealed(terms: str, seed: bytes) -> Schedule:
-    """Cached, because each change of the catalogue loads the games again."""
+def _cached(terms: str, seed: bytes) -> Schedule:
     return schedule(json.loads(terms), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -97,6 +98,7 @@ async def load_prizes(
     prizes = {row["prize_id"]: _prize_terms(row) for row in rows}
     for row in rows if keys else ():
         if (release := row["release"]) is not None:
+            await asyncio.sleep(0)  # Other requests get a turn: many schedules take a second.
             prize = prizes[row["prize_id"]]
             prize.release = load_schedule(keys, tenant_id, prize.prize_id, release)
             prize.release_hash = release["commitment"]

@@ -21,6 +21,7 @@ import msgspec
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.releases import schedule_of
 from runtime.actors.game.snapshot import load_prizes, read_rules
 from runtime.actors.game.state import POINTS, TURNS
 from runtime.actors.game.state import PrizeTerms as StoredPrize
@@ -32,7 +33,7 @@ from runtime.rules.forecast import Answer, GameTerms, Task
 from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
 from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
 from runtime.rules.forecast.within import scaled
-from runtime.rules.release import EVEN, SEALED, schedule
+from runtime.rules.release import EVEN, SEALED
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("forecast")
@@ -81,9 +82,12 @@ async def forecast_game(engine: Engine, request: m.ForecastGameRequest) -> m.For
         raise invalid("id", f"a forecast covers at most {PRIZES_MAX} prizes")
     setting = await _Setting.of(engine, request, game, [one for one in chances if one not in wins.items])
     setting.assumptions += wins.assumptions
-    ids = list(chances)
+    ids, prizes = list(chances), list[PrizeTerms]()
+    for one in ids:
+        await asyncio.sleep(0)  # Other requests get a turn: a prize with a release takes milliseconds.
+        prizes.append(PrizeTerms(one, chances[one]) if one in wins.items else setting.prize(one, chances[one]))
     terms = GameTerms(
-        tuple(PrizeTerms(one, chances[one]) if one in wins.items else setting.prize(one, chances[one]) for one in ids),
+        tuple(prizes),
         setting.plays,
         rule.on_unavailable,
         ids.index(rule.fallback_prize_id) if rule.fallback_prize_id in ids else None,
@@ -151,7 +155,7 @@ class _Setting:
         if terms["kind"] == SEALED:
             terms = {**terms, "kind": EVEN}
             self.assumptions.append(SEALED_AS_EVEN)
-        planned = schedule(terms, b"")
+        planned = schedule_of(terms)
 
         def units_at(play: int) -> int:
             at = self.begins + (play + 0.5) / self.plays * (self.ends - self.begins)

@@ -29,7 +29,7 @@ from runtime.operations.approvals.pending import (
 )
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, provided, search_pattern, set_fields
-from runtime.operations.games import frozen
+from runtime.operations.games import frozen, released
 from runtime.operations.games.definitions import (
     Definition,
     currencies_credited,
@@ -373,7 +373,11 @@ async def _refuse_rekeyed(
 async def _check_prizes(
     connection: asyncpg.Connection, checks: Checks, request: Scoped, game: m.Game, named: list[tuple[str, str]]
 ) -> None:
-    """Adds a problem for each (path, prize_id) whose prize is archived or unknown to the caller."""
+    """Adds a problem for each (path, prize_id) whose prize is archived or unknown to the caller, and for too many
+    prizes with a release.
+    """
+    if named:
+        await released.check(connection, checks, tenant_of(request), definition_of(game))
     unusable = await catalog.unusable_prizes(connection, request, (prize_id for _, prize_id in named))
     rungs = game.milestones.rungs if game.milestones else ()
     names = {f"milestones.rungs[{i}].prize_id": _rung_name(rung) for i, rung in enumerate(rungs)}

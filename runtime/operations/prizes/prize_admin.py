@@ -40,7 +40,7 @@ from runtime.operations.budget_alerts import usage
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, provided, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
-from runtime.operations.games import frozen
+from runtime.operations.games import frozen, released
 from runtime.operations.games import game_admin as games
 from runtime.operations.prizes import claim_fields, history, release
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
@@ -195,6 +195,8 @@ async def alter(
     schedule = release.stored(engine, tenant_id, request.id, prize.release, before["release"])
     await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config, schedule))
     await release.promise(connection, tenant_id, request.id, schedule)
+    if schedule is not None and before["release"] is None:
+        await released.refuse(connection, tenant_id, request.id)
     total = prize.stock.total if prize.stock else 0
     if "stock" in named and total != before["total"]:
         await set_stock(connection, tenant_id, request.id, total=total)

@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from runtime.operations.games import released
 from runtime.rules import release
 from runtime.rules.draw import seed_of
 from runtime.settings import Settings
@@ -119,6 +120,17 @@ async def test_impossible_release_is_refused(world: World, schedule: dict[str, A
     answer = await world.stack.admin("POST", "/admin/prizes", body)
     assert refused(answer)[0] == 400
     assert sorted(violation["field"] for violation in answer.envelope["data"]["violations"]) == fields
+
+
+async def test_game_has_a_bounded_number_of_released_prizes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(released, "RELEASED_MAX", 1)
+    first, second, other = [await world.prize(total=5, release=one) for one in (listed((1, 5)), None, listed((1, 5)))]
+    game_id = await world.wheel(first, second)
+    answer = await world.stack.admin("PUT", f"/admin/prizes/{second}", {"release": listed((1, 5))})
+    assert "at most 1 prizes with a release" in str(answer.envelope["data"]["violations"])
+    config = {"prizes": [{"prize_id": one, "probability": 0.5} for one in (first, other)]}
+    answer = await world.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
+    assert answer.envelope["data"]["violations"][0]["field"] == "handler_config"
 
 
 async def test_release_can_be_changed_and_removed(world: World) -> None:

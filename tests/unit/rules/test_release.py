@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.actors.game.releases import load_schedule
 from runtime.rules import release
 
 ROME = ZoneInfo("Europe/Rome")
@@ -45,6 +46,10 @@ def test_hours_of_the_week_stop_the_release_in_local_time() -> None:
     assert [free_at(terms, text) for text in ("2026-03-28T12:30", "2026-03-29T12:29", "2026-03-29T12:30")] == [1, 1, 2]
     terms = span("EVEN", 2, "2026-03-02T00:00", "2026-03-03T00:00", hours=[[[1], 8, 10], [[1], 9, 12], [[1], 9, 10]])
     assert release.OpenTime(terms).total == 4 * 3600
+    hourly = [[[1, 2, 3, 4, 5, 6, 7], hour, hour + 1] for hour in range(24)]
+    terms = span("EVEN", 2, "2026-03-28T12:00", "2026-03-30T12:00", hours=hourly)
+    assert list(release.OpenTime(terms)._starts) == [terms["starts_at"]]  # Touching hours are one span.
+    assert load_schedule((), "acme", "mug", {"terms": terms}) is load_schedule((), "acme", "mug", {"terms": terms})
 
 
 @pytest.mark.parametrize("hours", [[], WORK])

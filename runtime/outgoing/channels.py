@@ -83,8 +83,8 @@ def leaked_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iter
     receiver.
 
     An editor cannot read stored secrets. Changing the URL while keeping them would leak signatures, header values or,
-    through a plugin's provider, the secrets to a host of the editor's choice. Secrets in the request, "" for none, are
-    exempt.
+    through a plugin's provider, the secrets to a receiver of the editor's choice. Secrets in the request, "" for none,
+    are exempt.
     """
     if _receiver(before) == _receiver(config):
         return
@@ -146,11 +146,13 @@ def for_validation(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict
 
 
 CONTENT: Final = ("columns", "fields", "format", "from", "method", "sheet", "text", "to")
-"""Fields of a service's config that do not change which host receives its secrets."""
+"""Fields of a service's config that do not change who receives its secrets."""
 
 
 def _receiver(config: Mapping[str, Any]) -> Any:
-    """The receiver of a config: the origin of its URL, plus all unknown fields, since a plugin may route by them."""
+    """The receiver of a config: its URL, plus all unknown fields, since a plugin may route by them. The path counts,
+    too: hosts such as hooks.zapier.com serve many receivers.
+    """
     url = config.get("url")
     # Do not parse overlong values: host normalization takes quadratic time.
     readable = isinstance(url, str) and len(url) <= URL_LENGTH_MAX
@@ -158,9 +160,9 @@ def _receiver(config: Mapping[str, Any]) -> Any:
         parts = URL(str(url)) if readable else None  # The connector's parser, so that both see the same host.
     except ValueError:
         parts = None
-    origin = url if parts is None else (parts.scheme, parts.host, parts.port)
+    target = url if parts is None else (parts.scheme, parts.host, parts.port, parts.raw_path_qs)
     known = ("url", "headers", "callback_seconds", "include", "consent", *CONTENT, *OUTPUT_ONLY, *SECRET_FIELDS)
-    return origin, {name: value for name, value in config.items() if name not in known}
+    return target, {name: value for name, value in config.items() if name not in known}
 
 
 def _url_problems(url: Any) -> Iterable[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Whoever may edit a receiver may not read its secret, nor have what it signs sent to a host of their own."""
+"""Whoever may edit a receiver may not read its secret, nor have what it signs sent to a receiver of their own."""
 
 from typing import Any
 
@@ -15,8 +15,9 @@ NO_ADDRESS = "https://hooks.example@thief.example/tombola"
 ELSEWHERE = (
     *("https://thief.example/tombola", "http://hooks.example/tombola", "https://hooks.example:8443/tombola"),
     *("https://hooks.example.thief.example/tombola", NO_ADDRESS, "https://thief.example/@hooks.example/tombola"),
+    *("https://hooks.example/thief", "https://hooks.example/tombola?to=thief"),
 )
-SAME = ("https://hooks.example/another/path?x=1", "HTTPS://Hooks.Example:443/tombola", HOME)
+SAME = ("HTTPS://Hooks.Example:443/tombola", HOME)
 
 UNSIGNED = {"secret": ""}  # Without it, a secret is generated.
 
@@ -56,7 +57,7 @@ KINDS = pytest.mark.parametrize("kind", [Integration(), Channel()], ids=["integr
 
 
 @KINDS
-async def test_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
+async def test_secret_does_not_follow_the_url_to_another_receiver(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET})
     before = await kind.stored(stack, path)
     for url in ELSEWHERE:
@@ -71,7 +72,7 @@ async def test_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind
 
 
 @KINDS
-async def test_header_values_do_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
+async def test_header_values_do_not_follow_the_url_to_another_receiver(stack: Stack, kind: Integration) -> None:
     headers = {"Authorization": "Bearer shop", "X-Shop": "1"}
     path = await kind.make(stack, {"url": HOME, "headers": headers, **UNSIGNED})
     before = await kind.stored(stack, path)
@@ -127,7 +128,7 @@ async def test_headers_of_maximum_length_survive_later_changes(stack: Stack, kin
 
 
 @KINDS
-async def test_previous_secret_does_not_follow_the_url_to_another_host(stack: Stack, kind: Integration) -> None:
+async def test_previous_secret_does_not_follow_the_url_to_another_receiver(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET, "previous_secret": f"old-{SECRET}"})
     moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}
     assert fields_of(await stack.admin("PUT", path, kind.update(moved))) == [f"{kind.field}previous_secret"]

@@ -85,7 +85,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
 async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:
     """Sets the provided fields; pauses or resumes the integration. Events during a pause are never sent.
 
-    A config without its secret or headers keeps them, unless the origin of `url` changes: then both must be sent again.
+    A config without its secret or headers keeps them, unless `url` changes: then both must be sent again.
     """
     refuse_managed(request.id)
     tenant_id, update = tenant_of(request), provided(request.integration, "integration")

@@ -8041,7 +8041,7 @@ default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)
 class PrizeFulfillment(betterproto2.Message):
     """
     config.secret is write-only, as in Integration. If a webhook or workflow has none, one is generated and returned
-    once, as config.secret_once. An update without it or the headers keeps them, unless the origin of `url` changes: then
+    once, as config.secret_once. An update without it or the headers keeps them, unless `url` changes: then
     both must be sent again.
     """
 

@@ -16,7 +16,9 @@ ROWS: Final = (
         "POST /campaigns/{id}/entry",
         run=submit_entry,
         consumer=Consumer(Access.EITHER, RoutePolicy.ACT),
+        while_suspended=True,  # It checks that itself, and admits withdrawals of consents.
         refusals=(
+            "SUSPENDED",
             "NOT_ELIGIBLE",
             "LOGIN_REQUIRED",
             "CONSENT_CHANGED",

@@ -24,6 +24,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.game.eligibility import login_required
 from runtime.actors.idempotency import keyed, mismatch, replayed, request_hash
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
+from runtime.operations import suspension
 from runtime.operations.entries import captcha, contacts
 from runtime.outgoing.vault import vault_of
 from runtime.rules import entry as rules
@@ -60,11 +61,13 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
     Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a request that only
-    withdraws consents works whatever the campaign's status and form are now. PERMISSION_DENIED NOT_ELIGIBLE with `why`,
-    or LOGIN_REQUIRED for a guest if no game of the campaign admits guests; nothing is stored. FAILED_PRECONDITION
-    CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or CONSENT_CHANGED with `consents`, whose texts
-    have changed since the player saw them; UNAVAILABLE CAPTCHA_UNAVAILABLE.
+    withdraws consents works whatever the campaign's status and form are now, also for a suspended player.
+    PERMISSION_DENIED NOT_ELIGIBLE with `why`, or LOGIN_REQUIRED for a guest if no game of the campaign admits guests;
+    nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
+    CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE
+    CAPTCHA_UNAVAILABLE.
     """
+    await suspension.refuse(engine, request, "" if _withdrawn(request) else request.player_id)
     tenant_id, newcomer = tenant_of(request), not request.player_id
     player_id = _new_guest(engine, request) if newcomer else player_id_of(request)
     solved: _Solved | None = None
@@ -150,8 +153,6 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     kept = None if once.key is None else await connection.fetchrow(SQL["replay"], *about.key, once.key)
     if player["merged_into"] is not None and kept is None:
         raise _Merged(player["merged_into"])
-    if player["status"] == "suspended":
-        raise suspended("player")
     guest_id = about.player_id if about.newcomer and player["merged_into"] is None else ""
     if kept is not None:
         if kept["request_hash"] != once.request_hash and not about.newcomer:  # A new guest's id is that of its request.
@@ -161,6 +162,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
     campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
     before = await connection.fetchrow(SQL["lock"], *about.key) if campaign is not None else None
     withdrawn = _withdrawn(request) if before is not None else []
+    if player["status"] == "suspended" and not withdrawn:
+        raise suspended("player")
     if campaign is None or (campaign["status"] == "draft" and not withdrawn):
         raise unknown("campaign", about.campaign_id)
     if about.newcomer and not campaign["has_public_games"]:
@@ -181,8 +184,8 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
 
 
 def _withdrawn(request: m.SubmitEntryRequest) -> list[str]:
-    """The consents to withdraw, if the request does nothing else. A player may do this even if barred, and while the
-    campaign is a draft again or has no form any more.
+    """The consents to withdraw, if the request does nothing else. A player may do this even if barred or suspended, and
+    while the campaign is a draft again or has no form any more.
     """
     consents = request.consents or {}
     return [] if request.fields or any(value is not False for value in consents.values()) else [*consents]

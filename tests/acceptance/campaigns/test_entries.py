@@ -124,6 +124,21 @@ async def test_withdrawal_stops_plays_of_every_process_at_once(stack: Stack) -> 
     assert (await stack.admin("POST", "/admin/players/bob/consents/withdraw", body)).reason == "UNKNOWN_ENTRY"
 
 
+async def test_suspended_player_can_withdraw_consents_and_nothing_else(stack: Stack) -> None:
+    desk = await desk_of(stack, FORM)
+    await desk.enter()
+    for player in ("ann", "bob"):
+        assert (await stack.consumer("GET", "/players/me", player=player)).code == "OK"
+        status = {"status": "PLAYER_STATUS_SUSPENDED"}
+        assert (await stack.admin("PUT", f"/admin/players/{player}", status)).code == "OK"
+    withdrawal = {"consents": {"terms": False}}
+    for player, body in (("ann", {}), ("ann", {"consents": {"news": True, "terms": False}}), ("bob", withdrawal)):
+        assert (await desk.submit(player, **body)).reason == "SUSPENDED", (player, body)
+    assert (await desk.submit(**withdrawal)).data["missing"] == ["consents.terms"]
+    assert [one["given"] for one in (await desk.given())["consents"]] == [False]
+    assert not (await stack.consumer("GET", desk.path, player="bob")).data.get("given"), "no entry was made"
+
+
 async def test_consent_can_be_withdrawn_without_the_form(stack: Stack) -> None:
     desk = await desk_of(stack, FORM)
     await desk.submit(fields={"email": "ann@x.example"}, consents={"terms": True, "news": True})

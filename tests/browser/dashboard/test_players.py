@@ -253,6 +253,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.wait_for_selector(f"{row} .status:has-text('Paused')")
         await desk.press("Edit", within=row)
         await page.get_by_label("URL", exact=True).fill(f"{receiver.url}/mugs")
+        await page.locator("dialog [name='config.secret']").fill("another-secret-of-the-shop")
         await page.get_by_role("button", name="Add to headers").click()
         await page.get_by_label("Name", exact=True).fill("X-Shop")
         await page.keyboard.press("Tab")

@@ -1524,6 +1524,41 @@ CROSS JOIN LATERAL (
 ) AS n
 WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins) AND NOT is_archived($1, a.campaign_id)
 
+-- name: day_quarters
+-- A game's quarter hours on a counted day have its plays and wins, up to the watermark, unless they are archived.
+WITH days AS MATERIALIZED (
+    SELECT o.k, o.campaign_id, m.counted_until,
+           date_bin('15 minutes', o.day AT TIME ZONE c.timezone, '2000-01-01Z') AS since,
+           date_bin('15 minutes', (o.day + interval '1 day') AT TIME ZONE c.timezone, '2000-01-01Z') AS until,
+           ARRAY(SELECT g.game_id FROM games AS g WHERE g.tenant_id = $1 AND g.campaign_id = o.campaign_id) AS games
+    FROM (
+        SELECT u.k, split_part(u.k, ' ', 1) AS campaign_id, split_part(u.k, ' ', 2)::timestamp AS day
+        FROM unnest($2::text[]) AS u (k)
+    ) AS o
+    JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = o.campaign_id
+    JOIN figure_marks AS m ON m.tenant_id = $1
+    WHERE NOT is_archived($1, o.campaign_id)
+)
+SELECT d.k AS id, n.game_id || ' ' || to_char(n.quarter AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"') AS row_id,
+       d.campaign_id AS scope_key, n.plays || ' plays, ' || n.wins || ' wins' AS expected,
+       n.counted || ' plays, ' || n.won || ' wins' AS found
+FROM days AS d
+CROSS JOIN LATERAL (
+    SELECT game_id, quarter, sum(o.plays) AS plays, sum(o.wins) AS wins, sum(o.counted) AS counted, sum(o.won) AS won
+    FROM (
+        SELECT p.game_id, date_bin('15 minutes', p.played_at, '2000-01-01Z') AS quarter,
+               1 AS plays, (p.wins > 0)::int AS wins, 0 AS counted, 0 AS won
+        FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.played_at >= d.since AND p.played_at < least(d.until, d.counted_until)
+          AND p.game_id = ANY(d.games)
+        UNION ALL
+        SELECT q.game_id, q.quarter, 0, 0, q.plays, q.wins FROM game_quarters AS q
+        WHERE q.tenant_id = $1 AND q.game_id = ANY(d.games) AND q.quarter >= d.since AND q.quarter < d.until
+    ) AS o
+    GROUP BY game_id, quarter
+) AS n
+WHERE (n.plays, n.wins) <> (n.counted, n.won)
+
 -- name: campaign_players
 -- A campaign's player counts match its days: distinct players, and those on more than one day.
 SELECT m.campaign_id AS id, '' AS row_id, m.campaign_id AS scope_key,

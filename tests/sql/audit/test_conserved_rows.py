@@ -438,6 +438,19 @@ BOARDS: Final[dict[str, Case]] = {
         "camp 2026-03-02,two 2026-03-02,oth 2026-03-02",
         "oth 2026-03-02||1 plays, 1 players, 0 wins|5 plays, 1 players, 0 wins",
     ),
+    "day_quarters": (
+        played("ann | ann | ann 2026-03-02T14:00 | bob g4 | bob 2026-03-02T00:10 g4 | bob 2026-03-03T00:00 g4 | cas g2")
+        + """UPDATE plays SET wins = 2 WHERE play_id = 'ann1';
+        + figure_marks counted_until: '2026-03-02 14:00+09';
+        + game_quarters game_id quarter plays wins: g1 '2026-03-02 12:00+09' 2 1 | g1 '2026-03-03 00:00+09' 9 9 |
+            g4 '2026-03-02 12:00+09' 1 1 | g4 '2026-03-01 23:45+09' 9 9 | g4 '2026-03-02 23:45+09' 1 0 |
+            g2 '2026-03-02 12:00Z' 1 0;""",
+        "camp 2026-03-02,two 2026-03-02,oth 2026-03-02",
+        """two 2026-03-02|g4 2026-03-01T15:00Z|1 plays, 0 wins|0 plays, 0 wins
+           two 2026-03-02|g4 2026-03-02T03:00Z|1 plays, 0 wins|1 plays, 1 wins
+           two 2026-03-02|g4 2026-03-02T14:45Z|0 plays, 0 wins|1 plays, 0 wins
+           oth 2026-03-02|g2 2026-03-02T12:00Z|0 plays, 0 wins|1 plays, 0 wins""",
+    ),
     "campaign_players": (
         """+ campaign_marks campaign_id players returned: camp 2 1 | oth 3 0 | two 0 0 | cut 5 0 | wet 1 1;
         + campaign_player_days campaign_id player_id day: camp ann 2026-03-01 | camp ann 2026-03-02 |

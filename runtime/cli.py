@@ -114,6 +114,7 @@ def migrate(*, dry_run: bool = False) -> None:
     """
     import asyncpg
 
+    from runtime.commands.stores import fail_store
     from sql.hosts import connect
     from sql.migrate import MigrationError, pending
     from sql.migrate import migrate as apply
@@ -137,8 +138,10 @@ def migrate(*, dry_run: bool = False) -> None:
                 report = partial(print, f"{shown}applying", flush=True)
                 names = asyncio.run(apply(url, report=report))
                 print(f"{shown}applied {len(names)}" if names else f"{shown}nothing to apply")
-        except (MigrationError, OSError, asyncpg.PostgresError) as error:
+        except MigrationError as error:
             sys.exit(f"tombola migrate: {shown}{error}")
+        except (OSError, asyncpg.PostgresError) as error:
+            fail_store(f"migrate: {name}" if name else "migrate", error)
 
 
 @app.command(name="settings", group=TOOLS)

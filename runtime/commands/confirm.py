@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, NoReturn
 
+import aiohttp
 from cyclopts import Parameter
 
-from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail
+from runtime.commands.connection import EXIT_FILE, EXIT_UNCONFIRMED, Connection, fail
 from runtime.commands.documents import InvalidFile
 
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do not ask for confirmation.")]
@@ -48,10 +49,12 @@ def replacing(connection: Connection, file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def file_errors(connection: Connection, file: Path) -> Iterator[None]:
-    """Ends the process with the file's problems if the block raises InvalidFile or OSError."""
+    """Ends the process with the file's problems if the block raises InvalidFile, or OSError except of a connection."""
     try:
         yield
     except InvalidFile as wrong:
         fail_invalid_file(connection, wrong)
+    except aiohttp.ClientError:
+        raise  # Some are OSErrors, of the connection to the edge.
     except OSError as error:
-        fail(connection, EXIT_REFUSED, f"{file}: {error.strerror or error}")
+        fail(connection, EXIT_FILE, f"{file}: {error.strerror or error}")

@@ -1,8 +1,8 @@
 """The operator commands' client for the admin edge, and their exit codes.
 
-Exit codes: 0 done, 1 refused by the service, 2 usage error, 3 invalid file, 4 service unreachable,
-5 not confirmed, 6 waiting for approval. Errors go to standard error: as lines, or with --json as one object
-`{"error": {code, reason, message, violations}}`.
+Exit codes: 0 done, 1 refused by the service, 2 usage error, 3 invalid, unreadable or unwritable file, 4 service
+unreachable, 5 not confirmed, 6 waiting for approval. Errors go to standard error: as lines, or with --json as one
+object `{"error": {code, reason, message, violations}}`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ async def connected(connection: Connection) -> AsyncIterator[Edge]:
     except Refused as refused:
         fail_refused(connection, refused)
     except (aiohttp.ClientError, TimeoutError) as error:
-        fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {error or type(error).__name__}")
+        why = str(error) or type(error).__name__
+        fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {why}")
 
 
 def fail_refused(connection: Connection, refused: Refused, prefix: str = "") -> NoReturn:

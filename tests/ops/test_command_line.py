@@ -5,9 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import redis.asyncio
 
+from runtime.commands.confirm import file_errors
+from runtime.commands.connection import DEFAULTS
+from runtime.commands.stores import fail_store
 from runtime.groups import event_stream
 from runtime.http.auth.tokens import Tokens
 from runtime.streams.dead_letters import dead_letter, dead_stream
@@ -119,7 +123,17 @@ async def test_audit_exits_with_1_while_a_violation_is_open(own_world: World, st
     assert "more than listed of: prize_awarded" in (await audited(stack))[1]
 
 
-async def test_audit_of_a_missing_database_exits_with_4(stack: Stack) -> None:
-    code, _, err = await tombola("audit", DATABASE_URL="postgresql://127.0.0.1:1/n")
-    assert code == 4
-    assert err.startswith("tombola audit: ") and "Traceback" not in err
+async def test_exit_code_tells_an_unreachable_store_from_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"DATABASE_URL": "postgresql://127.0.0.1:1/n", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    keys = {"CODE_KEYS": "1:" + "ab" * 32}
+    for command in ("audit", "migrate", "deadletters list", "leaderboards rebuild", "keys rotate"):
+        code, _, err = await tombola(*command.split(), **missing, **keys)
+        assert code == 4 and err.startswith(f"tombola {command}: ") and "Traceback" not in err, (command, code, err)
+    assert (await tombola("tenants", "move", "tenant_a", "--to", "home", **missing))[0] == 4
+    for command in ("deadletters drop", "deadletters list", "keys rotate"):
+        assert (await tombola(*command.split(), DATABASE_URL=missing["DATABASE_URL"]))[0] == 2, command
+    with pytest.raises(SystemExit):
+        fail_store("migrate", TimeoutError())
+    assert capsys.readouterr().err == "tombola migrate: TimeoutError\n"
+    with pytest.raises(aiohttp.ClientOSError), file_errors(DEFAULTS, Path("dossier")):
+        raise aiohttp.ClientOSError  # The edge was lost while the file was written.

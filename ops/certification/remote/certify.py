@@ -71,7 +71,7 @@ async def certify(
         async with _reached(url, connection) as deployment:
             results, failures = await _tried(deployment, connection)
     except (aiohttp.ClientError, TimeoutError) as error:
-        fail(connection, EXIT_UNREACHABLE, f"{url} or {connection.admin_url}: {error or type(error).__name__}")
+        fail(connection, EXIT_UNREACHABLE, f"{url} or {connection.admin_url}: {str(error) or type(error).__name__}")
     _show(connection, deployment, results, failures)
     if failures or any(row["outcome"] == FAILED for row in results):
         raise SystemExit(EXIT_REFUSED)
@@ -109,7 +109,7 @@ async def _tried(deployment: Deployment, connection: Connection) -> tuple[list[d
     except (Broken, *ODD) as broken:
         cut_short = EXIT_REFUSED, f"the games for the test cannot be created: {broken!r}"
     except (aiohttp.ClientError, TimeoutError) as error:
-        cut_short = EXIT_UNREACHABLE, f"the deployment cannot be reached any more: {error or type(error).__name__}"
+        cut_short = EXIT_UNREACHABLE, f"the deployment cannot be reached any more: {str(error) or type(error).__name__}"
     except asyncio.CancelledError:
         cut_short = EXIT_BROKEN_OFF, "interrupted"
     failures = await asyncio.shield(deployment.clean_up())

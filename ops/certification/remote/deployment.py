@@ -302,7 +302,7 @@ class Deployment:
         try:
             answer = await self.admin(verb, path, body, tenant=tenant)
         except (aiohttp.ClientError, TimeoutError) as error:
-            return [f"{path}: {error or type(error).__name__}"]
+            return [f"{path}: {str(error) or type(error).__name__}"]
         return [] if answer.code == "OK" or answer.reason == "IN_USE" else [f"{path}: {answer.summary}"]
 
 

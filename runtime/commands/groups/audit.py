@@ -15,10 +15,11 @@ import asyncpg
 from cyclopts import Parameter
 
 from runtime.commands.builder import app_of
-from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, print_json, table, text_console
-from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.commands.connection import EXIT_REFUSED, print_json, table, text_console
+from runtime.commands.environment import settings_for
 from runtime.commands.progress import progress
-from runtime.errors import Fault, Status
+from runtime.commands.stores import fail_store
+from runtime.errors import Fault
 from runtime.operations.conservation.checks import CHECKS, KINDS
 from runtime.operations.conservation.violations import audited
 
@@ -51,9 +52,7 @@ def audit(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json",
         try:
             open_ones, more = asyncio.run(audited(settings, tenant, report))
         except (Fault, OSError, asyncpg.PostgresError) as error:
-            misnamed = isinstance(error, Fault) and error.status is Status.NOT_FOUND
-            print(f"tombola audit: {getattr(error, 'message', error)}", file=sys.stderr)
-            sys.exit(EXIT_USE if misnamed else EXIT_UNREACHABLE)
+            fail_store("audit", error)
     counts = {kind: done[kind] for kind in KINDS}
     if as_json:
         print_json({"checks": len(CHECKS), "looked_at": counts, "open": open_ones, "more": more})

@@ -7,7 +7,6 @@ handlers are idempotent. Each shard's newest 10,000 dead letters are in `tombola
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -15,7 +14,8 @@ from redis.exceptions import RedisError
 from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
-from runtime.commands.environment import settings_for
+from runtime.commands.environment import fail_to_start, settings_for
+from runtime.commands.stores import fail_store
 from runtime.streams import dead_letters
 from runtime.streams.dead_letters import Act, Letter, each_letter
 
@@ -69,7 +69,7 @@ def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = Fal
         Do not ask for confirmation.
     """
     if not (id or group or all):
-        sys.exit("tombola deadletters drop: an id, --group or --all is required")
+        fail_to_start("deadletters drop: an id, --group or --all is required")
     if not id:
         confirmed(DEFAULTS, yes, f"Delete every dead letter{f' of {group}' if group else ''}?")
     print(f"dropped {_run('drop', dead_letters.discard, group, id)}")
@@ -78,10 +78,10 @@ def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = Fal
 def _run(command: str, act: Act, group: str, id: str) -> int:
     settings = settings_for()
     if not settings.redis_url:
-        sys.exit(f"tombola deadletters {command}: REDIS_URL must be set")
+        fail_to_start(f"deadletters {command}: REDIS_URL must be set")
     try:
         return asyncio.run(each_letter(settings, act, group, id))
     except BrokenPipeError:
         raise  # From standard output; runtime.cli handles it.
     except (RedisError, OSError) as error:
-        sys.exit(f"tombola deadletters {command}: {error}")
+        fail_store(f"deadletters {command}", error)

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from runtime.commands.builder import app_of
-from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
+from runtime.commands.stores import fail_store
 from runtime.errors import Fault
 from runtime.operations.key_rotation import NotDone, Rotated, rotate_all
 from runtime.rules.release import commitment
@@ -35,7 +36,7 @@ def rotate(*, tenant: str = "") -> None:
     """
     settings = settings_for("migrate")
     if not settings.code_keys:
-        sys.exit("tombola keys rotate: CODE_KEYS must be set")
+        fail_to_start("keys rotate: CODE_KEYS must be set")
     columns = TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         shown = progress.add_task("reading", total=None)
@@ -48,7 +49,7 @@ def rotate(*, tenant: str = "") -> None:
         except NotDone as error:
             sys.exit(f"tombola keys rotate: {error}")
         except (Fault, OSError, asyncpg.PostgresError) as error:
-            sys.exit(f"tombola keys rotate: {error}. Run it again to resume")
+            fail_store("keys rotate", error, ". Run it again to resume")
     key = settings.code_keys[0].id
     print(f"encrypted with key {key!r}: {done.codes} codes and {done.secrets} configs with secrets")
     if done.duplicates:

@@ -7,7 +7,6 @@ an earlier time.
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Final
 
 import asyncpg
@@ -16,6 +15,7 @@ from redis.exceptions import RedisError
 import sql
 from runtime.commands.builder import app_of
 from runtime.commands.environment import settings_for
+from runtime.commands.stores import fail_store
 from runtime.errors import Fault
 from runtime.settings import Settings
 from runtime.stores.database import Database, chosen
@@ -43,7 +43,7 @@ def rebuild(*, tenant: str = "", board: str = "") -> None:
     try:
         count = asyncio.run(rebuild_all(settings, tenant, board))
     except (Fault, RedisError, OSError, asyncpg.PostgresError) as error:
-        sys.exit(f"tombola leaderboards rebuild: {error}")
+        fail_store("leaderboards rebuild", error)
     print(f"rebuilt {count}" if count else "nothing to rebuild")
 
 

@@ -12,6 +12,7 @@ import asyncpg
 
 from runtime.commands.builder import app_of
 from runtime.commands.environment import settings_for
+from runtime.commands.stores import fail_store
 from runtime.errors import Fault
 from runtime.stores.moving import Move, NotMoved
 
@@ -38,5 +39,5 @@ def move(tenant: str, /, *, to: str) -> None:
     except NotMoved as error:
         sys.exit(f"tombola tenants move: {error}")
     except (Fault, OSError, asyncpg.PostgresError, TimeoutError) as error:
-        sys.exit(f"tombola tenants move: {error or type(error).__name__}. Run it again to resume")
+        fail_store("tenants move", error, ". Run it again to resume")
     print(f"{tenant} lives in {to}; rows moved: {rows}" if rows else f"{tenant} lives in {to} already")

@@ -269,7 +269,7 @@ async def test_commands_that_fail_have_their_exit_codes(tombola: Operator) -> No
     assert (await tombola("games", "list", TOMBOLA_ADMIN_URL="http://127.0.0.1:1")).code == 4
     unknown = await tombola("games", "show", "game_none")
     assert (unknown.code, unknown.err.strip()) == (1, "tombola: NOT_FOUND UNKNOWN_GAME: there is no game 'game_none'")
-    assert (await tombola("games", "apply", "none.yaml")).code == 1
+    assert (await tombola("games", "apply", "none.yaml")).code == 3
     refused = await tombola("games", "list", "--status", "odd", "--json")
     assert (refused.code, refused.out) == (1, "")
     assert json.loads(refused.err)["error"]["violations"][0]["field"] == "status"

@@ -92,7 +92,7 @@ def witness(
         print(f"tombola log witness: {error}", file=sys.stderr)
         sys.exit(EXIT_USE)
     except (_Unreachable, aiohttp.ClientError, TimeoutError) as error:
-        print(f"tombola log witness: {url}: {error or type(error).__name__}", file=sys.stderr)
+        print(f"tombola log witness: {url}: {str(error) or type(error).__name__}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)
     if problems:
         sys.exit(EXIT_REFUTED)

@@ -66,10 +66,16 @@ DELETE FROM entry_counts WHERE tenant_id = $1 AND campaign_id = $2
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY board_id
 
 -- name: merchants_wallet
--- Whether the campaign's games credit its merchant's wallet, and whether any of those was played or granted a milestone.
+-- Whether the campaign's games credit its merchant's wallet, whether any of those was played or granted a milestone, and
+-- whether a pack or an open draw names the wallet of merchant $3 ('': none).
 SELECT count(*) > 0 AS used, coalesce(bool_or(
     EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id)
-    OR EXISTS (SELECT FROM milestone_grants AS m WHERE m.tenant_id = $1 AND m.game_id = g.game_id)), false) AS moved
+    OR EXISTS (SELECT FROM milestone_grants AS m WHERE m.tenant_id = $1 AND m.game_id = g.game_id)), false) AS moved,
+    $3 <> '' AND (
+        EXISTS (SELECT FROM packs AS p WHERE p.tenant_id = $1 AND p.campaign_id = $2
+                AND p.scope_key = $3 AND p.status <> 'archived')
+        OR EXISTS (SELECT FROM draws AS d WHERE d.tenant_id = $1 AND d.campaign_id = $2
+                   AND d.tickets ->> 'scope_key' = $3 AND d.status = 'open')) AS named
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND r.definition ->> 'wallet_scope' = 'merchant'

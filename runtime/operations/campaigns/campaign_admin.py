@@ -97,7 +97,8 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
 
     ABORTED STALE_REVISION if the body's `revision` is not the current one. FAILED_PRECONDITION ILLEGAL_TRANSITION if it
     would reopen an ended campaign; FROZEN if it would thaw one that was launched; HAS_HISTORY if games that were played
-    would credit another merchant's wallets; CAMPAIGN_ARCHIVED if the time zone of archived plays would change.
+    would credit another merchant's wallets, or packs and open draws use the old one's; CAMPAIGN_ARCHIVED if the time
+    zone of archived plays would change.
     """
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
@@ -129,7 +130,7 @@ async def alter(
         await check_merchant(connection, checks, request, campaign.merchant_id)
         if not campaign.merchant_id and merchant_of(request):
             raise forbidden("campaign", request.id)
-        await _check_merchants_wallet(connection, checks, tenant_id, campaign)
+        await _check_merchants_wallet(connection, checks, tenant_id, campaign, before["merchant_id"])
     tracking.check_container(checks, campaign, before["tracking"], merchant_of(request))
     await _claim(connection, checks, request, request.id, before["hosts"], campaign)
     checks.raise_found()
@@ -191,14 +192,19 @@ def _refuse_thaw(before: asyncpg.Record, campaign: m.Campaign) -> None:
 
 
 async def _check_merchants_wallet(
-    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign: m.Campaign
+    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign: m.Campaign, merchant_id: str
 ) -> None:
-    """Adds a problem if games that credit the merchant's wallet would have none. HAS_HISTORY if they already did."""
-    games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign.id)
+    """Adds a problem if games that credit the merchant's wallet would have none. HAS_HISTORY if they already did, or if
+    a pack or an open draw still uses the wallet of the merchant until now.
+    """
+    games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign.id, merchant_id)
     assert games is not None, "an aggregate is one row"
     if games["moved"]:
         why = "games that credit the merchant's wallet were played"
         raise catalog.has_history("campaign", campaign.name, "merchant_id", why, instead=catalog.CHANGE_COPY)
+    if games["named"]:
+        why, instead = "a pack or an open draw uses the merchant's wallet", "set another scope_key in it first"
+        raise catalog.has_history("campaign", campaign.name, "merchant_id", why, instead=instead)
     if games["used"] and not campaign.merchant_id:
         checks.problem("merchant_id", "is required by games whose wallet_scope is WALLET_SCOPE_MERCHANT")
 

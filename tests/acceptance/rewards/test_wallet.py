@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.invariants import check_sums
 from tests.support.operations import make_merchant
-from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
 from tests.support.stack import Answer, Stack, refused
 
 
@@ -138,3 +138,18 @@ async def test_merchant_of_a_campaign_that_moved_its_wallets_cannot_change(stack
     moved = await stack.admin("PUT", path, {"merchant_id": bob})
     assert refused(moved) == KEPT if scope == MERCHANTS else moved.data
     assert moved.envelope["data"].get("field") == ("merchant_id" if scope == MERCHANTS else None)
+
+
+async def test_merchant_of_a_campaign_cannot_change_while_a_pack_or_open_draw_uses_its_wallet(stack: Stack) -> None:
+    ann, bob = await make_merchant(stack), await make_merchant(stack)
+    campaign, prize_id = await make_campaign(stack, merchant_id=ann), await make_prize(stack)
+    theirs, own = [{"currency": "ticket", "scope_key": key} for key in (ann, campaign["id"])]
+    draw_id = await make_draw(stack, campaign["id"], prize_id, tickets=theirs)
+    pack = {"campaign_id": campaign["id"], "name": "Caps", "gives": {**theirs, "amount": 1}}
+    pack_id = (await stack.admin("POST", "/admin/packs", pack)).data["id"]
+    mended = {f"packs/{pack_id}": {"gives": {**own, "amount": 1}}, f"draws/{draw_id}": {"tickets": own}}
+    for path, fields in mended.items():
+        moved = await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"merchant_id": bob})
+        assert (refused(moved), moved.envelope["data"]["field"]) == (KEPT, "merchant_id")
+        assert (await stack.admin("PUT", f"/admin/{path}", fields)).data
+    assert (await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"merchant_id": bob})).data

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields
+from ipaddress import ip_address
 from typing import Any
 
 from runtime.settings.field import variable
@@ -36,6 +37,13 @@ class SettingsError(ValueError):
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("\n".join(f"{name}: {problem}" for name, problem in problems.items()))
         self.problems = dict(problems)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # A dataclass takes the fields of its last base first: this order is the table's.
@@ -85,6 +93,8 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
                 "CORE_RPC_ADDRESSES",
                 "is required for an edge in a separate process. Use host:port of Core's replicas",
             )
+        if "core" in roles and not (self.service_token or self.development or _is_loopback(self.core_host)):
+            yield "SERVICE_TOKEN", "must be set unless CORE_HOST is a loopback address: it authenticates Core's callers"
         if "admin" in roles and not (self.jwt_staff_secrets or self.jwks_url):
             yield "JWT_STAFF_SECRET", "must be set for admin, unless JWKS_URL is"
         if self.jwt_staff_secret and not set(self.jwt_staff_secrets).isdisjoint(self.jwt_secrets):

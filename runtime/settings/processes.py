@@ -18,7 +18,7 @@ class ProcessSettings:
         processes(256), "1", "Processes of `tombola all` that share its ports; `auto`: one per CPU."
     )
     host: str = setting(text(), "127.0.0.1", "Address of the two edges.")
-    core_host: str = setting(text(), "127.0.0.1", "Address of Core's REST, RPC and metrics, which trust all callers.")
+    core_host: str = setting(text(), "127.0.0.1", "Address of Core's REST, RPC and metrics.")
     core_port: int = setting(integer(0, 65535, "port"), "8080", "Core's REST.")
     consumer_port: int = setting(integer(0, 65535, "port"), "8081", "Consumer edge.")
     admin_port: int = setting(integer(0, 65535, "port"), "8082", "Admin edge.")
@@ -37,7 +37,8 @@ class ProcessSettings:
     service_token: tuple[str, ...] = setting(
         secrets(32),
         "",
-        "Bearer tokens for Core's REST and RPC: edges send the first, all are accepted. Empty: no token required.",
+        "Bearer tokens for Core's REST and RPC: edges send the first, all are accepted. Required for Core unless"
+        " CORE_HOST is a loopback address or DEVELOPMENT is on.",
         secret=True,
     )
     core_rpc_addresses: tuple[str, ...] = setting(

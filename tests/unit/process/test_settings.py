@@ -164,6 +164,8 @@ def test_setting_that_opens_too_much_is_refused(environ: dict[str, str], refused
         ({"HEADER_FALLBACK": "on"}, "consumer", {"HEADER_FALLBACK"}),
         *(({"HEADER_FALLBACK": "on"}, "admin", {"HEADER_FALLBACK"}), ({"LOGIN_SENDER": "log"}, "admin", set())),
         ({"LOGIN_SENDER": "log", "HEADER_FALLBACK": "on"}, "worker:deliveries", set()),
+        *(({"CORE_HOST": "0.0.0.0"}, "core", {"SERVICE_TOKEN"}), ({"CORE_HOST": "::1"}, "core", set())),
+        *(({"CORE_HOST": "0.0.0.0", "SERVICE_TOKEN": MARKER}, "core", set()), ({"CORE_HOST": "::"}, "consumer", set())),
     ],
 )
 def test_setting_for_development_is_refused_elsewhere(environ: dict[str, str], role: str, refused: set[str]) -> None:

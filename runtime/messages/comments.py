@@ -856,7 +856,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "needed": "The roles that would have allowed it."
     },
     "RecordedReply": {
-        "recorded": "Whether an entry was written."
+        "recorded": "Whether an entry was written.",
+        "retry_after_seconds": "If the limit of a subject's sign-ins is reached: when a retry can be recorded."
     },
     "ReadExportRequest": {
         "since": "The start of the range, inclusive; 0: unbounded. `until` is exclusive.",

@@ -43,6 +43,10 @@ SIGN_INS: Final = _Bucket(60, 60.0)
 class _Full(Exception):
     """The token bucket is empty."""
 
+    def __init__(self, bucket: _Bucket) -> None:
+        super().__init__()
+        self.bucket = bucket
+
 
 async def record(
     connection: asyncpg.Connection,
@@ -106,13 +110,18 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
 
 
 async def record_sign_in(engine: Engine, request: m.RecordSignInRequest) -> m.RecordedReply:
-    """Records the first use of a staff token: one entry per token, however many edges report it."""
+    """Records the first use of a staff token: one entry per token, however many edges report it.
+
+    Over the limit of its subject, the reply has `retry_after_seconds`, and a later report is recorded.
+    """
     seen = _Bucket(1, engine.settings.token_seconds_max)
     # In key order (sql/locks.py). The sign-in's bucket comes first, so that repeating a used link does not use up the
     # subject's bucket.
     buckets = {f"sign-in:{_brief(request.sign_in_id)}": seen, f"signer:{_brief(request.subject)}": SIGN_INS}
     after = {"roles": list(request.roles), "expires_at": request.expires_at, "address": request.address}
-    return await _record_limited(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
+    full = await _record_limited(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
+    wait_seconds = int(SIGN_INS.every_seconds) if full is SIGN_INS else 0
+    return m.RecordedReply(recorded=full is None, retry_after_seconds=wait_seconds)
 
 
 async def record_refusal(engine: Engine, request: m.RecordRefusalRequest) -> m.RecordedReply:
@@ -128,7 +137,8 @@ async def record_refusal(engine: Engine, request: m.RecordRefusalRequest) -> m.R
         "address": request.address if request.roles else "",
     }
     bucket = {f"refusals:{'staff' if request.roles else 'players'}": REFUSALS}
-    return await _record_limited(engine, request, bucket, "staff.refuse", request.subject, after)
+    full = await _record_limited(engine, request, bucket, "staff.refuse", request.subject, after)
+    return m.RecordedReply(recorded=full is None)
 
 
 async def _record_limited(
@@ -138,7 +148,8 @@ async def _record_limited(
     action: str,
     subject_id: str,
     after: dict[str, Any],
-) -> m.RecordedReply:
+) -> _Bucket | None:
+    """Charges the buckets and writes the entry. Returns the empty bucket, if there is one, and writes nothing then."""
     tenant_id = tenant_of(request)
     checks = Checks()
     for name in ("subject", "sign_in_id", "route", "reason"):
@@ -149,17 +160,17 @@ async def _record_limited(
     trace.actor.set(request.subject)
     trace.merchant.set(merchant_of(request))
 
-    async def work(connection: asyncpg.Connection) -> bool:
+    async def work(connection: asyncpg.Connection) -> None:
         for key, bucket in buckets.items():
             if await connection.fetchval(_CHARGE, tenant_id, key, bucket.every_seconds, bucket.at_once) is None:
-                raise _Full  # Rolls back the earlier charges too, so that a refused entry costs nothing.
+                raise _Full(bucket)  # Rolls back the earlier charges too, so that a refused entry costs nothing.
         await record(connection, tenant_id, action, subject_id, after=after)
-        return True
 
     try:
-        return m.RecordedReply(recorded=await engine.database.transaction(work))
-    except _Full:
-        return m.RecordedReply(recorded=False)
+        await engine.database.transaction(work)
+    except _Full as full:
+        return full.bucket
+    return None
 
 
 def _brief(text: str) -> str:

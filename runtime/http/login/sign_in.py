@@ -126,6 +126,11 @@ class _SignIn:
         if not (isinstance(jti, str) and jti):
             raise _refused("the link is not valid; request a new one")
         reply: m.RecordedReply = await self._edge.caller.call(RECORD_SIGN_IN, self._entry(request, identity))
+        if reply.retry_after_seconds:
+            message = f"too many sign-ins of {identity.subject}; the link is still valid, try again later"
+            raise Fault(
+                Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=reply.retry_after_seconds
+            )
         if not reply.recorded:
             raise _refused("the link has already been used; request a new one")
         return self._signed_in(identity, jti)

@@ -67,7 +67,8 @@ async def test_link_beyond_the_rate_is_good_later(stack: Stack) -> None:
     for _ in range(SIGN_INS.at_once):
         assert (await use(stack, link(stack))).code == "OK"
     waiting = link(stack)
-    assert (await use(stack, waiting)).http == 401
+    answer = await use(stack, waiting)
+    assert (answer.http, answer.reason, answer.headers["Retry-After"]) == (429, "RATE_LIMITED", "60")
     passed = "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1) WHERE rate_key LIKE 'signer:%'"
     await stack.database.execute(passed, SIGN_INS.every_seconds)
     assert (await use(stack, waiting)).code == "OK"

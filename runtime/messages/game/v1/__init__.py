@@ -8722,6 +8722,11 @@ class RecordedReply(betterproto2.Message):
     Whether an entry was written.
     """
 
+    retry_after_seconds: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    If the limit of a subject's sign-ins is reached: when a retry can be recorded.
+    """
+
 
 default_message_pool.register_message("game.v1", "RecordedReply", RecordedReply)
 

@@ -12,7 +12,7 @@ from runtime.commands.builder import app_of
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json
 from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
 from runtime.http.auth.tokens import Tokens
-from runtime.http.login.sign_in import LINK_SECONDS, link_of
+from runtime.http.login.sign_in import link_of, link_seconds
 from runtime.settings import Settings
 
 app = app_of("token")
@@ -84,7 +84,7 @@ def link(
         Print `{url, expires_at}`.
     """
     settings, tenant = _settings_and_tenant(subject, tenant, role)
-    expires_at = int(time.time()) + LINK_SECONDS
+    expires_at = int(time.time()) + link_seconds(settings)
     url = link_of(settings, admin_url.rstrip("/"), subject, tenant_id=tenant, merchant_id=merchant, roles=set(role))
     if json:
         print_json({"url": url, "expires_at": expires_at})

@@ -82,12 +82,17 @@ def links_of(settings: Settings, revocations: Revocations | None = None) -> Toke
     )
 
 
+def link_seconds(settings: Settings) -> int:
+    """The lifetime of a new link. A token with a longer one than the settings allow is refused."""
+    return min(LINK_SECONDS, settings.token_seconds_max)
+
+
 def link_of(
     settings: Settings, admin_url: str, subject: str, *, tenant_id: str, roles: Any, merchant_id: str = ""
 ) -> str:
     """A URL that signs in its first visitor. The token is in the fragment, which browsers do not send to servers."""
     token = links_of(settings).mint(
-        subject, tenant_id=tenant_id, merchant_id=merchant_id, roles=roles, seconds=LINK_SECONDS
+        subject, tenant_id=tenant_id, merchant_id=merchant_id, roles=roles, seconds=link_seconds(settings)
     )
     return f"{admin_url}{DASHBOARD}#link={token}"
 

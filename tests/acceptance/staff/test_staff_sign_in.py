@@ -99,6 +99,11 @@ async def test_expired_link_is_refused(stack: Stack, monkeypatch: pytest.MonkeyP
     assert refused(await use(stack, jwt.encode(old, secret, algorithm="HS256")))[2] == "TOKEN_EXPIRED"
 
 
+@pytest.mark.settings(token_seconds_max=600, refresh_token_seconds=600)
+async def test_link_lives_no_longer_than_an_accepted_token(stack: Stack) -> None:
+    assert (await use(stack, link(stack))).code == "OK"
+
+
 async def test_oidc_sign_in_without_an_issuer_is_refused(stack: Stack) -> None:
     assert (await stack.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": False}
     answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())

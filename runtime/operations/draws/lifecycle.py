@@ -46,10 +46,11 @@ _HOLDERS_READ: Final = 2_000
 """Holders hashed before other requests get a turn."""
 
 
-async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
+async def close_draw(engine: Engine, request: m.DrawRequest, *, due_only: bool = False) -> m.DrawReply:
     """Freezes the tickets and publishes their Merkle root. Repeating it returns the closed draw.
 
     FAILED_PRECONDITION ILLEGAL_TRANSITION if drawn or cancelled; RANDOMNESS_KNOWN if the random value may be known.
+    due_only: leaves a draw that is not past its closes_at, which staff may have moved since the job read it.
     """
     tenant_id = tenant_of(request)
 
@@ -59,6 +60,8 @@ async def close_draw(engine: Engine, request: m.DrawRequest) -> m.DrawReply:
             return False
         if row["status"] != "open":
             raise illegal(request.id, row["status"], "only an open draw can be closed")
+        if due_only and not 0 < row["closes_at"] <= engine.clock.now():
+            return False
         randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
         await _freeze(connection, tenant_id, row)
         tree, count = await _hash_tickets(connection, tenant_id, row)
@@ -250,6 +253,7 @@ async def finish_due(engine: Engine) -> None:
 async def _finish_draws(engine: Engine, tenant_id: str) -> None:
     for draw in await engine.database.fetch(_SQL["due"], tenant_id):
         request = m.DrawRequest(scope=m.Scope(tenant_id=tenant_id), id=draw["draw_id"])
-        step = close_draw if draw["status"] == "open" else confirm_draw
-        if await attempt(JOB, step(engine, request), tenant_id=tenant_id, draw_id=request.id):
+        closes = draw["status"] == "open"
+        step = close_draw(engine, request, due_only=True) if closes else confirm_draw(engine, request)
+        if await attempt(JOB, step, tenant_id=tenant_id, draw_id=request.id):
             cache_version.changed(engine.ephemeral, tenant_id)

@@ -37,5 +37,6 @@ async def finalize_all(engine: Engine) -> None:
 
 async def _finalize(engine: Engine, tenant_id: str, board_id: str) -> None:
     request = m.GetLeaderboardRequest(scope=m.Scope(tenant_id=tenant_id), id=board_id)
-    if await attempt(JOB, finalize_leaderboard(engine, request), tenant_id=tenant_id, board_id=board_id):
+    finalizing = finalize_leaderboard(engine, request, due_only=True)
+    if await attempt(JOB, finalizing, tenant_id=tenant_id, board_id=board_id):
         cache_version.changed(engine.ephemeral, tenant_id)

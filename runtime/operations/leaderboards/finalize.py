@@ -30,23 +30,26 @@ STANDINGS_MAX: Final = 1_000
 Reply = m.FinalizeLeaderboardReply
 
 
-async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> Reply:
+async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest, *, due_only: bool = False) -> Reply:
     """Closes the board and awards its prizes. Repeating it returns the same standings; a guest that has logged in since
     is replaced by the player that it became.
 
     NOT_FOUND UNKNOWN_LEADERBOARD; FAILED_PRECONDITION ILLEGAL_TRANSITION (archived unfinalized). After UNAVAILABLE some
-    prizes may have been awarded; call again to award the rest.
+    prizes may have been awarded; call again to award the rest. due_only: leaves a board that is not past its end.
     """
     assert request.scope is not None
     tenant_id = request.scope.tenant_id
     reply: Reply = await engine.rankings.single_flight.share(
-        ("finalize", tenant_id, request.scope.merchant_id, request.id), lambda: _finalize(engine, tenant_id, request)
+        ("finalize", tenant_id, request.scope.merchant_id, request.id, due_only),
+        lambda: _finalize(engine, tenant_id, request, due_only=due_only),
     )
     return reply
 
 
-async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest) -> Reply:
-    closed = await _close(engine, tenant_id, request)
+async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest, *, due_only: bool) -> Reply:
+    closed = await _close(engine, tenant_id, request, due_only=due_only)
+    if closed is None:
+        return Reply(leaderboard=(await get_leaderboard(engine, request)).leaderboard)
     board = await engine.database.fetchrow(_SQL["closed_board"], tenant_id, request.id)
     assert board is not None
     awarded = await RankPrizes(engine, tenant_id, request.id, board, "leaderboard_id").award()
@@ -59,14 +62,20 @@ async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardReq
     return Reply(leaderboard=shown.leaderboard, standings=[m.Standing(**row) for row in rows])
 
 
-async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest) -> bool:
-    """Closes the board and stores its standings. False if it was already closed."""
+async def _close(
+    engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest, *, due_only: bool = False
+) -> bool | None:
+    """Closes the board and stores its standings. False if it was already closed; None if `due_only` and it is not past
+    its end, which staff may have moved since the job read it.
+    """
     board_id = request.id
 
-    async def work(connection: asyncpg.Connection) -> bool:
+    async def work(connection: asyncpg.Connection) -> bool | None:
         before = await lock(connection, request)
         if await connection.fetchval(_SQL["has_standings"], tenant_id, board_id):
             return False
+        if due_only and not 0 < before["end_date"] <= engine.clock.now():
+            return None
         if before["status"] == "archived":
             raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
         closed = await connection.fetchval(_SQL["finalize"], tenant_id, board_id)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ from runtime.commands.evidence.draws import verify
 from runtime.errors import Fault
 from runtime.operations.draws import lifecycle
 from runtime.operations.draws.randomness import canonical
+from runtime.operations.leaderboards import auto_finalize
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
 from runtime.streams import expiry
 from tests.support.guests import guest_who_played, log_in, rewards_of
 from tests.support.leaderboards import Played, make_board, open_games, record
+from tests.support.locks import blocked
 from tests.support.operations import make_merchant
 from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize
@@ -284,6 +287,22 @@ async def test_draw_by_scores_keeps_its_board_and_closes_by_itself(stack: Stack)
     other = await make_draw(world, await world.prize(), tickets=tickets)
     await world.database.execute("DELETE FROM leaderboards WHERE board_id = $1", board["id"])
     assert (await step(world, other, "close")).reason == "ILLEGAL_TRANSITION", "not a draw without tickets"
+
+
+async def test_jobs_leave_a_board_and_a_draw_whose_end_was_just_moved(world: World) -> None:
+    board, draw_id = await make_board(world.stack, world.campaign_id), await make_draw(world, await world.prize())
+    boards = (auto_finalize.finalize_all, "UPDATE leaderboards SET end_date")
+    for job, sets in (boards, (lifecycle.finish_due, "UPDATE draws SET closes_at")):
+        of_campaign = (f"{sets} = now() + $2::interval WHERE campaign_id = $1", world.campaign_id)
+        await world.database.execute(*of_campaign, timedelta(minutes=-1))
+        async with world.database.connection() as staff, staff.transaction():
+            await staff.execute(*of_campaign, timedelta(hours=1))
+            finishing = await blocked(world.database, job(world.stack.engine))
+        await finishing
+    shown = [
+        await world.stack.admin("GET", f"/admin/{one}") for one in (f"leaderboards/{board['id']}", f"draws/{draw_id}")
+    ]
+    assert [one.data["status"] for one in shown] == ["LEADERBOARD_STATUS_ACTIVE", "DRAW_STATUS_OPEN"]
 
 
 async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: Stack) -> None:

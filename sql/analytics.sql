@@ -14,8 +14,9 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $2
 INSERT INTO campaign_marks (tenant_id, campaign_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
 
 -- name: lock_watermark
--- Locks the campaign's watermark until the transaction ends. No row: another process is counting.
-SELECT true FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
+-- Locks the campaign's watermark until the transaction ends. is_ahead: the clock was set back since, so that new plays are
+-- before the watermark; an archive's plays cannot be counted again. No row: another process is counting.
+SELECT counted_until > clock_timestamp() AND NOT is_archived($1, $2) AS is_ahead FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
 
 -- name: horizon
 -- A watermark: no play before it can still appear. played_at is the start of the play's transaction, so this is the
@@ -133,7 +134,7 @@ ORDER BY p.prize_id
 SELECT FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE
 
 -- name: reset_counts
--- Discards the campaign's counts, because its days now begin at other times. The caller has locked the watermark.
+-- Discards the campaign's counts, because its days now begin at other times, or the clock was set back. The caller has locked the watermark.
 WITH unmet AS (
     DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2 RETURNING 1
 ),

@@ -5,8 +5,28 @@
 INSERT INTO figure_marks (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- name: lock_watermark
--- Locks the tenant's watermark until the transaction ends. No row: another process is counting.
-SELECT counted_until FROM figure_marks WHERE tenant_id = $1 FOR UPDATE SKIP LOCKED
+-- Locks the tenant's watermark until the transaction ends. is_ahead: the clock was set back since, so that new plays are
+-- before the watermark. No row: another process is counting.
+SELECT counted_until, counted_until > clock_timestamp() AS is_ahead
+FROM figure_marks WHERE tenant_id = $1 FOR UPDATE SKIP LOCKED
+
+-- name: take_back
+-- Takes back the counts from the quarter hour of $2 on, and returns the watermark. The caller has locked it. `game_sources`
+-- may then have earlier plays twice, of players whose entry was created since.
+WITH quarters AS (
+    DELETE FROM game_quarters WHERE tenant_id = $1 AND quarter >= date_bin('15 minutes', $2, '2000-01-01Z') RETURNING 1
+),
+sources AS (
+    DELETE FROM game_sources
+    WHERE tenant_id = $1 AND quarter >= date_bin('15 minutes', $2, '2000-01-01Z') AND (SELECT count(*) FROM quarters) >= 0
+    RETURNING 1
+),
+draws AS (
+    DELETE FROM game_draws
+    WHERE tenant_id = $1 AND quarter >= date_bin('15 minutes', $2, '2000-01-01Z') AND (SELECT count(*) FROM sources) >= 0
+)
+UPDATE figure_marks SET counted_until = date_bin('15 minutes', $2, '2000-01-01Z') WHERE tenant_id = $1
+RETURNING counted_until
 
 -- name: age
 -- Seconds since the tenant's plays were last counted. Null: never. No row: no watermark yet.

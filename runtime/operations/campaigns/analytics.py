@@ -79,8 +79,11 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
     await engine.database.execute(_SQL["create_watermark"], tenant_id, campaign_id)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        if not await connection.fetchval(_SQL["lock_watermark"], tenant_id, campaign_id):
+        is_ahead: bool | None = await connection.fetchval(_SQL["lock_watermark"], tenant_id, campaign_id)
+        if is_ahead is None:
             return False
+        if is_ahead:
+            await connection.execute(_SQL["reset_counts"], tenant_id, campaign_id)
         horizon: datetime = await connection.fetchval(_SQL["horizon"])
         # A separate statement: its snapshot must be newer than the horizon, or plays committed in between are lost.
         await connection.execute(_SQL["count_plays"], tenant_id, campaign_id, horizon, timeout=COUNT_SECONDS)

@@ -7,7 +7,6 @@ every time zone, so a campaign may change its zone. Merging a guest does not cha
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 import asyncpg
@@ -32,10 +31,12 @@ async def count(engine: Engine, tenant_id: str) -> bool:
     await engine.database.execute(_SQL["create_watermark"], tenant_id)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        mark: datetime | None = await connection.fetchval(_SQL["lock_watermark"], tenant_id)
-        if mark is None:
+        row = await connection.fetchrow(_SQL["lock_watermark"], tenant_id)
+        if row is None:
             return False
-        horizon: datetime = await connection.fetchval(_OF_CAMPAIGNS["horizon"])
+        mark, horizon = row["counted_until"], await connection.fetchval(_OF_CAMPAIGNS["horizon"])
+        if row["is_ahead"]:
+            mark = await connection.fetchval(_SQL["take_back"], tenant_id, horizon)
         # A separate statement: its snapshot must be newer than the horizon, or plays committed in between are lost.
         await connection.execute(_SQL["count_plays"], tenant_id, horizon, mark, timeout=COUNT_SECONDS)
         return True

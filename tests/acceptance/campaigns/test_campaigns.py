@@ -186,6 +186,10 @@ async def test_analytics_are_counted_anew_in_another_time_zone(stack: Any) -> No
         found = await numbers(stack, campaign["id"])
         assert found["by_day"] == [{"day": today, "plays": 1, "players": 1, "wins": 0}]
         assert found["players"] == 1
+    await stack.database.execute("UPDATE campaign_marks SET counted_until = now() + interval '1 hour'")
+    await play_once(stack, game["id"])  # As if the clock had been set back.
+    await until(counted)
+    assert (await numbers(stack, campaign["id"]))["plays"] == 2
 
 
 DAY = 86_400

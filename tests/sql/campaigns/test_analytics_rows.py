@@ -72,9 +72,9 @@ async def test_campaign_days_are_the_same_however_many_plays_are_counted(connect
 async def test_campaign_mark_under_a_lock_is_skipped(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
     async with pool.acquire() as rival, rival.transaction():
-        assert await ask(rival, "analytics.lock_watermark", "camp") == [(True,)]
+        assert await ask(rival, "analytics.lock_watermark", "camp") == [(False,)]
         assert await ask(connection, "analytics.lock_watermark", "camp") == []
-        assert await ask(connection, "analytics.lock_watermark", "shops") == [(True,)]
+        assert await ask(connection, "analytics.lock_watermark", "shops") == [(False,)]
         assert await ask(connection, "analytics.lock_watermark", "quiet") == []
         # A reset waits for a running count, and removes what it counted.
         await play(connection, "1", "ann", MARCH)
@@ -129,7 +129,7 @@ async def test_campaign_marks_of_a_player_are_locked(connection: asyncpg.Connect
     async with pool.acquire() as rival, rival.transaction():
         assert await ask(rival, "analytics.lock_watermarks_of_player", "ann") == [("camp",), ("theirs",)]
         held = {one: await ask(connection, "analytics.lock_watermark", one) for one in ("camp", "shops", "theirs")}
-        assert held == {"camp": [], "shops": [(True,)], "theirs": []}
+        assert held == {"camp": [], "shops": [(False,)], "theirs": []}
 
 
 async def test_campaign_days_of_a_guest_move_to_its_player(connection: asyncpg.Connection) -> None:

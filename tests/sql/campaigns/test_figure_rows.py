@@ -54,6 +54,8 @@ async def test_plays_are_counted_once_by_quarter_and_by_draw(connection: asyncpg
         mark = await connection.fetchval("SELECT counted_until FROM figure_marks")
         await ask(connection, "figures.count_plays", NOON + until, mark)
     await ask(connection, "figures.count_plays", NOON, mark)
+    assert await ask(connection, "figures.take_back", NOON + QUARTER + second) == [(NOON + QUARTER,)]
+    await ask(connection, "figures.count_plays", NOON + timedelta(days=1), NOON + QUARTER)
     assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
     quarters = "SELECT game_id, quarter, plays, wins FROM game_quarters ORDER BY game_id, quarter"
     at = [("g", NOON, 4, 3), ("g", NOON + QUARTER, 1, 1), ("h", NOON + QUARTER, 1, 0)]

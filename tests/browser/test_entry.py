@@ -120,6 +120,7 @@ async def test_form_sends_where_the_visitor_came_from(fair: World, visit: Visit)
     await page.goto(f"{stack.process.consumer_url}/c/{world.campaign_id}?{query}")
     await page.click(f"main a[href*='{game_id}'][href*='utm_source=letter']")
     await visit.ready()
+    await until(lambda: len(views) == 2)
     assert page.url.count("utm_") == 2 and "other" not in page.url
     await page.goto(page.url, referer="https://news.example/inbox?of=ann")
     await page.click("tombola-game .main")

@@ -13,9 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+import structlog
 from aiohttp import web
 
+from runtime import trace
 from runtime.errors import Fault, Status
+
+log = structlog.get_logger(__name__)
 
 JSON_LINES: Final = "application/x-ndjson"
 
@@ -88,7 +92,10 @@ async def send(request: web.Request, headers: dict[str, str], parts: AsyncIterat
         await _write(response, first)
         async for part in parts:
             await _write(response, part)
-    except (Fault, ConnectionError, TimeoutError):
+    except Exception as error:
+        # Not raised: its error response would follow in the body, with a final chunk, as if the file were whole.
+        if not isinstance(error, Fault | ConnectionError | TimeoutError):
+            log.error("download_failed", trace_id=trace.current.get(), exc_info=error)
         if request.transport is not None:
             request.transport.abort()
     return response

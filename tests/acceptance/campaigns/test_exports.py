@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from pyarrow import parquet
+from structlog.testing import capture_logs
 
 from runtime import messages as m
 from runtime.commands.groups.export import _Csv
@@ -136,10 +137,10 @@ async def test_parquet_export_is_written_in_groups(
 
 
 @pytest.fixture
-def refuse_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fault, tuple[int, ...]], None]:
+def refuse_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception, tuple[int, ...]], None]:
     real, parts = feed._part, itertools.count(1)
 
-    def refuse(fault: Fault, at: tuple[int, ...]) -> None:
+    def refuse(fault: Exception, at: tuple[int, ...]) -> None:
         async def failing(edge: Any, message: Any) -> Any:
             if next(parts) in at:
                 raise fault
@@ -150,10 +151,15 @@ def refuse_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fault, tuple[int,
     return refuse
 
 
-async def test_export_is_cut_where_a_part_fails(module_stack: Stack, many: str, refuse_parts: Any) -> None:
-    refuse_parts(Fault(Status.INTERNAL, "INTERNAL", "broken"), (3,))
-    with pytest.raises(aiohttp.ClientPayloadError):
+@pytest.mark.parametrize("error", [Fault(Status.INTERNAL, "INTERNAL", "broken"), RuntimeError("a bug")])
+async def test_export_is_cut_where_a_part_fails(
+    module_stack: Stack, many: str, refuse_parts: Any, error: Exception
+) -> None:
+    refuse_parts(error, (3,))
+    with capture_logs() as logs, pytest.raises(aiohttp.ClientPayloadError):
         await text_of(replace(module_stack, tenant_id=many), "plays")
+    logged = [line["exc_info"] for line in logs if line["event"] == "download_failed"]
+    assert logged == [error] * isinstance(error, RuntimeError)
 
 
 async def test_export_ends_where_its_columns_change(

@@ -6,8 +6,8 @@ from typing import Final
 
 import sql
 from runtime.outgoing.vault import vault_of
-from runtime.settings import Settings
 from runtime.stores.database import Database
+from runtime.stores.keyring import Keyring
 from runtime.wire.contacts import canonical
 
 ADDRESS_MOST: Final = 10
@@ -23,8 +23,8 @@ _SQL: Final = sql.load("challenges")
 class AddressLimit:
     """Counts messages in the tenant's database, so that all processes share the limit."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self._settings = settings
+    def __init__(self, keyring: Keyring, database: Database) -> None:
+        self._keyring = keyring
         self._database = database
 
     async def take(self, tenant_id: str, kind: str, address: str, *, verified: bool = False) -> bool:
@@ -39,7 +39,7 @@ class AddressLimit:
 
     def _rate(self, tenant_id: str, kind: str, address: str, verified: bool) -> tuple[str, str, float]:
         # Hashed: the rows do not reveal addresses.
-        vault = vault_of(self._settings.code_keys)
+        vault = vault_of(self._keyring.code)
         (fingerprint, *_) = vault.fingerprints(canonical(kind, address), f"messages/{tenant_id}")
         bucket = "messages-verified" if verified else "messages"
         return tenant_id, f"{bucket}:{fingerprint.hex()}", ADDRESS_SECONDS

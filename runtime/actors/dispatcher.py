@@ -44,6 +44,7 @@ from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import VaultError, integration_context, opened, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database, StoreUnavailable
+from runtime.stores.keyring import Keyring
 
 _SQL: Final = sql.load("integrations")
 
@@ -118,12 +119,12 @@ class _Isolation:
 class Dispatcher:
     """Delivers events to integrations. One per process, shared by the hub and emit."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, database: Database, keyring: Keyring) -> None:
+        self._keyring = keyring
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
-        self._mailing = Mailing(settings, database)
-        self._limit = AddressLimit(settings, database)
+        self._mailing = Mailing(settings, database, keyring)
+        self._limit = AddressLimit(keyring, database)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._cached: dict[str, tuple[float, list[Any]]] = {}  # start of the read, and its rows
         self._reading: dict[str, asyncio.Lock] = {}
@@ -353,7 +354,7 @@ class Dispatcher:
             return Failed(f"no provider is registered for {row['type']!r}")
         context = integration_context(event.tenant_id, row["integration_id"])
         try:
-            vault = vault_of(self._settings.code_keys)
+            vault = vault_of(self._keyring.code)
             secrets, config = opened(row["config"], lambda sealed: vault.open_secret(sealed, context))
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be decrypted: {error}")

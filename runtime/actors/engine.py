@@ -61,7 +61,7 @@ class Engine:
             idle_seconds=settings.idle_seconds,
         )
         self.rankings = Rankings(self.database, self.ephemeral)
-        self.dispatcher = Dispatcher(settings, self.database)
+        self.dispatcher = Dispatcher(settings, self.database, self.keyring)
         self.starts = Starts(self.database)
         self.leases = Leases(self.database)
         if settings.assets_url:

@@ -30,6 +30,7 @@ from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.rules import mail
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
+from runtime.stores.keyring import Keyring
 from runtime.wire.contacts import canonical, masked
 
 EMAIL: Final = "email"
@@ -50,10 +51,11 @@ log = structlog.get_logger(__name__)
 class Mailing:
     """Sends the messages of one process."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, keyring: Keyring) -> None:
         self._settings = settings
         self._database = database
-        self._limit = AddressLimit(settings, database)
+        self._keyring = keyring
+        self._limit = AddressLimit(keyring, database)
 
     async def deliver(self, event: Event) -> tuple[Event, LoggedOutcome]:
         """Sends the message that an event causes. Returns the event, with the message's type, and the outcome.
@@ -98,7 +100,7 @@ class Mailing:
         except (VaultError, ValueError) as error:
             return event, Failed(f"the code cannot be decrypted: {error}", of_one=True)
         made = mail.rendered(kind, template, values, language=facts["language"], default=facts["messages"]["language"])
-        stops = stop_hashes(self._settings.code_keys, event.tenant_id, facts["email"])
+        stops = stop_hashes(self._keyring.code, event.tenant_id, facts["email"])
         link = self._unsubscribe_url(event.tenant_id, facts["player_id"], kind)
         message = composed(sender, event.id, facts["email"], made, link)
         try:
@@ -122,7 +124,7 @@ class Mailing:
             return Failed(str(error), of_one=isinstance(error, MailDeferred))
 
     def _unsubscribe_url(self, tenant_id: str, player_id: str, kind: str) -> str:
-        (token, *_) = unsubscribe_tokens(self._settings, tenant_id, player_id, kind)
+        (token, *_) = unsubscribe_tokens(self._keyring.code, tenant_id, player_id, kind)
         query = urlencode({"tenant_id": tenant_id, "player_id": player_id, "kind": kind, "token": token})
         return f"{self._settings.consumer_url}/unsubscribe?{query}"
 
@@ -131,7 +133,7 @@ class Mailing:
         code = ""
         if facts["ciphertext"] is not None:
             context = code_context(event.tenant_id, facts["prize_id"])
-            code = vault_of(self._settings.code_keys).open(facts["key_id"], facts["ciphertext"], context)
+            code = vault_of(self._keyring.code).open(facts["key_id"], facts["ciphertext"], context)
         page = f"p/{quote(facts['game_id'])}" if facts["game_id"] else f"c/{quote(event.campaign_id)}"
         return {
             "player_name": mail.name_shown(facts["player_name"]),
@@ -185,9 +187,9 @@ def address_of(settings: Settings, host: str) -> str:
     return f"https://{host}" if host else settings.consumer_url
 
 
-def unsubscribe_tokens(settings: Settings, tenant_id: str, player_id: str, kind: str) -> list[str]:
+def unsubscribe_tokens(keys: Sequence[Key], tenant_id: str, player_id: str, kind: str) -> list[str]:
     """The tokens that end a kind of message to a player: the first is sent, the others are of earlier CODE_KEYS."""
-    found = vault_of(settings.code_keys).fingerprints(f"{kind}:{player_id}", f"unsubscribe/{tenant_id}")
+    found = vault_of(keys).fingerprints(f"{kind}:{player_id}", f"unsubscribe/{tenant_id}")
     return [one.hex() for one in found]
 
 

@@ -8,6 +8,7 @@ import pytest
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import Dispatcher
 from runtime.stores.database import Database
+from runtime.stores.keyring import Keyring
 from tests.support.bare_rows import scene
 from tests.support.commits import filled
 from tests.support.dispatching import Receivers
@@ -59,7 +60,9 @@ async def outbox(empty: Database, pool: asyncpg.Pool) -> Outbox:
 async def receivers(
     monkeypatch: pytest.MonkeyPatch, database: Database, database_url: str, valkey_url: str
 ) -> AsyncIterator[Receivers]:
-    receivers = Receivers(Dispatcher(settings_of(database_url, valkey_url), database), database)
+    settings = settings_of(database_url, valkey_url)
+    keyring = Keyring(settings.server_keys, settings.code_keys)
+    receivers = Receivers(Dispatcher(settings, database, keyring), database)
     found = {"plugin": receivers}
     monkeypatch.setattr(dispatching, "integration_provider", found.get)
     yield receivers

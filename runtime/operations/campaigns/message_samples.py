@@ -130,7 +130,7 @@ async def unsubscribe(engine: Engine, request: m.UnsubscribeRequest) -> m.Unsubs
     if not kind:
         checks.problem("kind", "is required")
     checks.raise_found()
-    valid = unsubscribe_tokens(engine.settings, tenant_id, request.player_id, kind)
+    valid = unsubscribe_tokens(engine.keyring.code, tenant_id, request.player_id, kind)
     if not any(hmac.compare_digest(one.encode(), request.token.encode()) for one in valid):
         raise not_signed()
     await engine.database.execute(_SQL["unsubscribe"], tenant_id, request.player_id, kind)

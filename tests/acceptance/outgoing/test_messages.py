@@ -1,11 +1,13 @@
 from email.message import EmailMessage
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
-from runtime.actors import address_limit, dispatcher
+from runtime.actors import address_limit, dispatcher, mailing
 from runtime.outgoing import schedule, senders
 from runtime.rules.mail import name_shown
+from runtime.settings import Key, Settings
+from runtime.stores.keyring import Keyring
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox
@@ -243,6 +245,14 @@ async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, s
     unknown = template("WON", body={"en": "{code}"})
     for wrong, field in (({"to": "me"}, "to"), ({"template": unknown}, "template.body.en")):
         assert fields_of(await stack.admin("POST", path, {**body, **wrong})) == [field]
+
+
+def test_link_is_made_with_the_code_key_that_every_process_has() -> None:
+    new, old = Key("new", b"n" * 32), Key("old", b"o" * 32)
+    keyring = Keyring([], [new, old])
+    keyring.code = (old, new)  # Another process does not know the new one yet.
+    link = mailing.Mailing(Settings(code_keys=(new, old)), cast(Any, None), keyring)._unsubscribe_url("t", "ann", "won")
+    assert mailing.unsubscribe_tokens((old,), "t", "ann", "won") == [link.rpartition("=")[2]]
 
 
 async def test_link_in_a_message_ends_that_kind_alone(own_world: World, stack: Stack, mailbox: Mailbox) -> None:

@@ -147,7 +147,7 @@ async def test_attempt_without_provider_or_readable_secret_fails(receivers: Rece
     await receivers.listens("two")
     await receivers.database.execute("UPDATE integrations SET type = 'none' WHERE integration_id = 'one'")
     bad = {"url": "two"}
-    bad |= {"secret": vault_of(receivers.dispatcher._settings.code_keys).seal_secret("s" * 16, "of another")}
+    bad |= {"secret": vault_of(receivers.dispatcher._keyring.code).seal_secret("s" * 16, "of another")}
     await receivers.database.execute("UPDATE integrations SET config = $1 WHERE integration_id = 'two'", bad)
     await receivers.dispatch(receivers.event())
     one, two = await receivers.log()

@@ -253,9 +253,10 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     assert await ledger(world, "bob") == 50
                     sent = {got.headers["webhook-id"] for got in receiver.all}
                     (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-                    since = await world.database.fetch(re.sub(r"'[^']*'", f"'{point}'", query))
-                    assert [row["prize_id"] for row in since] == [coupon]
+                    since = await world.database.fetch(re.sub(r"'2026[^']*'", f"'{point}'", query))
                     await lose_all_after(point, server, copy, first / "archive", address)
+                    for row in since:
+                        await asyncio.to_thread(copy.psql, row["format"], "tombola")
                     await until_back(stack)
                     assert await ledger(world, "ann") == before
                     assert await ledger(world, "bob") == 0
@@ -269,10 +270,6 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     assert [reward["prize_id"] for reward in again.data["rewards"]] == [delivered]
                     won = await world.round(game_id, "bob")
                     assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
-                    ids = [row["code_id"] for row in since]
-                    body = {"ids": ids, "reason": "shown before a restore"}
-                    done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
-                    assert (done.data["withdrawn"], done.data["available"]) == (1, 1)
                     assert {stored, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
                     await until(
                         lambda: order(stack, board), lambda it: dict(it) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}

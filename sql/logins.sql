@@ -87,10 +87,6 @@ ended AS (
 )
 SELECT login_id FROM ended ORDER BY login_id;
 
--- name: is_player
--- Whether the player exists; a guest does after its first action.
-SELECT EXISTS (SELECT 1 FROM players WHERE tenant_id = $1 AND player_id = $2);
-
 -- name: settled
 -- A watermark in microseconds, before which no revocation can still appear, and the current time.
 SELECT (extract(epoch FROM settled_at()) * 1000000)::bigint AS settled_us, microseconds() AS now_us;

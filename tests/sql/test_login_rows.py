@@ -212,7 +212,6 @@ async def test_login_begins_once_for_an_existing_player(logins: asyncpg.Connecti
     assert await one(logins, "logins.begun", "n", "ann") is None
     assert await one(logins, "logins.is_ended", "n") is True
     assert await one(logins, "logins.is_ended", "l1") is False
-    assert [await one(logins, "logins.is_player", player) for player in ("ann", "x")] == [True, False]
 
 
 async def test_logins_are_ended_in_lock_order(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:

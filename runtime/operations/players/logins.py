@@ -114,8 +114,6 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
 
     async def work(connection: asyncpg.Connection) -> None:
         if all_tokens and is_guest:
-            if not await connection.fetchval(_SQL["is_player"], tenant_id, player_id):
-                return  # The guest has done nothing yet, so its token gives access to nothing.
             rates = [(GUESTS_ENDED, request.address), (NETWORK_GUESTS_ENDED, request.network)]
             await challenges.charge_all(connection, [(rate, name) for rate, name in rates if name])
         if request.everywhere or request.login_id:

@@ -247,6 +247,8 @@ async def _check(
     board = await connection.fetchrow(_GET_BOARD, *about) if tickets.ranking else None
     if tickets.ranking and board is None:
         checks.problem("tickets.ranking", f"there is no leaderboard {tickets.ranking!r}")
+    if board is not None and board["status"] == "archived":
+        checks.problem("tickets.ranking", f"leaderboard {tickets.ranking} is archived; name another")
     checks.raise_found()
     if board is not None:
         await refuse_archived(connection, tenant_of(request), board["campaign_id"])

@@ -274,6 +274,12 @@ async def test_draw_by_scores_keeps_its_board_and_closes_by_itself(stack: Stack)
     draw_id = await make_draw(world, await world.prize(), tickets=tickets, closes_at=int(time.time()) + 60)
     deleted = await stack.admin("DELETE", f"/admin/leaderboards/{board['id']}")
     assert [one["id"] for one in deleted.envelope["data"]["used_by"]] == [draw_id]
+    archive = "UPDATE leaderboards SET status = $2 WHERE board_id = $1"
+    await world.database.execute(archive, board["id"], "archived")
+    body = {"campaign_id": campaign_id, "name": "Draw", "prizes": [{"prize_id": await world.prize(), "count": 1}]}
+    body |= {"tickets": tickets, "randomness": {"kind": "INTERNAL"}}
+    assert fields_of(await stack.admin("POST", "/admin/draws", body)) == ["tickets.ranking"]
+    await world.database.execute(archive, board["id"], "active")
     await world.database.execute("UPDATE draws SET closes_at = now() WHERE draw_id = $1", draw_id)
     closed: dict[str, Any] = {}
 

@@ -246,6 +246,10 @@ WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.rank = $3 AND s.prize_id <> '' 
     SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = s.reward_id AND r.status NOT IN ('revoked', 'expired'))
 RETURNING s.prize_id;
 
+-- name: rank
+-- Rank $3 of draw $2. $1 tenant. No row: there is none.
+SELECT prize_id, reason, reward_id FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND rank = $3;
+
 -- name: call_alternate
 -- Gives prize $3 to the best alternate who is not suspended; $4 its reason: DRAWN, or PENDING in a confirmed draw. No row: none is left.
 UPDATE leaderboard_standings AS s SET prize_id = $3, reason = $4

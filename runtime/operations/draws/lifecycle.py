@@ -24,7 +24,7 @@ from runtime.operations.draws.announcements import announce
 from runtime.operations.draws.draw_admin import illegal, lock, shown
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
 from runtime.rules.log.tree import MerkleTree
-from runtime.rules.raffle.selection import Block, Pick, Selection, leaf, result_hash, terms_leaf
+from runtime.rules.raffle.selection import RANKS_MAX, Block, Pick, Selection, leaf, result_hash, terms_leaf
 from runtime.stores import cache_version
 from runtime.stores.database import at
 from runtime.stores.rankings import COUNT_SECONDS
@@ -201,8 +201,7 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
     tenant_id = tenant_of(request)
     checks = Checks()
     checks.required("reason", request.reason)
-    if request.rank < 1:
-        checks.problem("rank", "is required")
+    checks.between("rank", request.rank, 1, RANKS_MAX)
     checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> bool:
@@ -212,8 +211,8 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
             raise illegal(request.id, row["status"], "it has no winners to replace")
         prize_id = await connection.fetchval(_SQL["replace"], tenant_id, request.id, request.rank)
         if prize_id is None:
-            why = f"rank {request.rank} has no winner to replace, or a reward that must be revoked or expire first"
-            raise illegal(request.id, row["status"], why)
+            rank = await connection.fetchrow(_SQL["rank"], tenant_id, request.id, request.rank)
+            raise illegal(request.id, row["status"], _why_kept(request.rank, rank))
         if confirmed and not await connection.fetchval(_SQL["is_available"], tenant_id, prize_id):
             message = f"no unit of prize {prize_id} is left for an alternate; raise its stock, or upload codes, first"
             raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", message)
@@ -229,6 +228,19 @@ async def replace_winner(engine: Engine, request: m.ReplaceWinnerRequest) -> m.D
     if await engine.database.transaction(work):
         await award(engine, tenant_id, request.id)
     return await _shown(engine, request)
+
+
+def _why_kept(rank: int, row: asyncpg.Record | None) -> str:
+    """Why the rank's winner cannot be replaced, and what to do first. row: of the statement `rank`."""
+    if row is None:
+        return f"it has no rank {rank}"
+    if row["reason"] == "REPLACED":
+        return f"the winner of rank {rank} is replaced already"
+    if not row["prize_id"]:
+        return f"rank {rank} is an alternate without a prize"
+    if row["reason"] == "PENDING":
+        return f"the prize of rank {rank} is being awarded; try again in a minute"
+    return f"rank {rank} has reward {row['reward_id']}; revoke it first, or wait until it has expired"
 
 
 async def _shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:

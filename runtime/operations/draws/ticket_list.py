@@ -65,7 +65,7 @@ def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:
     """The players and their tickets. INVALID_ARGUMENT names each wrong line."""
     checks, tickets_of = Checks(), dict[str, int]()
     if not 0 < len(request.holders) <= HOLDERS_MAX:
-        checks.problem("holders", f"must be from 1 to {HOLDERS_MAX}")
+        checks.problem("holders", f"must have from 1 to {HOLDERS_MAX} players; send a longer list in parts")
     for index, holder in enumerate(request.holders[:HOLDERS_MAX]):
         checks.required(f"holders[{index}].player_id", holder.player_id)
         if holder.player_id and holder.tickets and not PLAYER_ID.fullmatch(holder.player_id):

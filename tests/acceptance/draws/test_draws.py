@@ -199,8 +199,11 @@ async def test_confirmation_that_dies_is_finished_by_the_job(world: World, monke
 async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -> None:
     prize_id = await world.prize(total=1, fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_CLAIM"})
     draw_id = await drawn(world, prize_id)
+    for rank, why in ((3, "it has no rank 3"), (2, "is an alternate"), (0, "rank: must be from 1 to")):
+        assert why in (await step(world, draw_id, "replace", rank=rank, reason="gone")).envelope["message"]
     await step(world, draw_id, "confirm")
-    assert (await step(world, draw_id, "replace", rank=1, reason="gone")).reason == "ILLEGAL_TRANSITION", "has a reward"
+    kept = await step(world, draw_id, "replace", rank=1, reason="gone")
+    assert kept.reason == "ILLEGAL_TRANSITION" and "revoke it first" in kept.envelope["message"]
     winner, alternate = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
     query = "UPDATE rewards SET expires_at = now() - interval '1 second' WHERE reward_id = $1"
     await world.database.execute(query, winner["reward_id"])
@@ -208,6 +211,8 @@ async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -
     replaced = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", ""]
     assert replaced[1]["player_id"] == alternate["player_id"] and replaced[1]["reward_id"]
+    again = await step(world, draw_id, "replace", rank=1, reason="not reached")
+    assert "is replaced already" in again.envelope["message"]
     for one, prize in ((winner, ""), (alternate, prize_id)):
         shown = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=one["player_id"])).data
         assert shown["me"]["prize_id"] == prize
@@ -380,6 +385,7 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
         await rival.execute("SELECT FROM draws WHERE draw_id = $1 FOR UPDATE", draw_id)
         busy = await step(world, draw_id, "tickets", holders=[{"player_id": "lea", "tickets": 3}])
         assert (busy.http, busy.reason) == (409, "IMPORT_RUNNING"), "it waits with no connection"
+    assert "from 1 to 3000 players" in (await step(world, draw_id, "tickets", holders=[])).envelope["message"]
     wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "<", "tickets": 1}]
     fields = fields_of(await step(world, draw_id, "tickets", holders=wrong))
     assert fields == [f"holders[{field}" for field in ("0].tickets", "1].player_id", "1].tickets", "2].player_id")]

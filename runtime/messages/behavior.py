@@ -155,7 +155,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "UpdateDrawRequest": frozenset(["scope", "draw"]),
     "DrawWinnersRequest": frozenset(["scope"]),
     "ReplaceWinnerRequest": frozenset(["scope", "rank", "reason"]),
-    "TicketHolder": frozenset(["player_id"]),
+    "TicketHolder": frozenset(["player_id", "tickets"]),
     "SetDrawTicketsRequest": frozenset(["scope", "holders"]),
     "ListWinnersRequest": frozenset(["scope"]),
     "ReadDrawFileRequest": frozenset(["scope"]),

@@ -72,7 +72,9 @@ def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:
             checks.problem(f"holders[{index}].player_id", PLAYER_ID_RULE)
         if holder.player_id in tickets_of:
             checks.problem(f"holders[{index}].player_id", "must be unique")
-        checks.between(f"holders[{index}].tickets", holder.tickets, 0, TICKETS_MAX)
-        tickets_of[holder.player_id] = holder.tickets
+        if holder.tickets is None:
+            checks.problem(f"holders[{index}].tickets", "is required; 0 removes the player")
+        checks.between(f"holders[{index}].tickets", holder.tickets or 0, 0, TICKETS_MAX)
+        tickets_of[holder.player_id] = holder.tickets or 0
     checks.raise_found()
     return list(tickets_of), list(tickets_of.values())

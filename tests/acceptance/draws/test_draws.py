@@ -387,8 +387,9 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
         assert (busy.http, busy.reason) == (409, "IMPORT_RUNNING"), "it waits with no connection"
     assert "from 1 to 3000 players" in (await step(world, draw_id, "tickets", holders=[])).envelope["message"]
     wrong = [{"player_id": "p", "tickets": -1}, {"player_id": "p", "tickets": 10**13}, {"player_id": "<", "tickets": 1}]
-    fields = fields_of(await step(world, draw_id, "tickets", holders=wrong))
-    assert fields == [f"holders[{field}" for field in ("0].tickets", "1].player_id", "1].tickets", "2].player_id")]
+    fields = fields_of(await step(world, draw_id, "tickets", holders=[*wrong, {"player_id": "lea"}]))
+    at = ("0].tickets", "1].player_id", "1].tickets", "2].player_id", "3].tickets")
+    assert fields == [f"holders[{field}" for field in at]
     file = operator.file(f"\ufeffplayer_id;tickets\nposted;4\n{guest.player_id};2\n{member};1\ngone;5\n", "list.csv")
     sent = await operator("draws", "tickets", draw_id, file)
     assert sent.out.strip() == "4 players set; the list has 12 tickets of 4 players"

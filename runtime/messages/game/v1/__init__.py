@@ -10695,7 +10695,7 @@ default_message_pool.register_message("game.v1", "TestRunReply", TestRunReply)
 class TicketHolder(betterproto2.Message):
     player_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
-    tickets: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    tickets: "int | None" = betterproto2.field(2, betterproto2.TYPE_INT64, optional=True)
     """
     The player's tickets, from 0 (removes the player from the list) to 10^12.
     """

@@ -232,9 +232,10 @@ WHERE tenant_id = $1 AND draw_id = $2 AND status = 'drawn'
 RETURNING draw_id;
 
 -- name: owe
--- Makes the drawn ranks' prizes due, except those of players who are suspended. $1 tenant, $2 draw.
+-- Makes the drawn ranks' prizes due, except those of players who are suspended or erased. $1 tenant, $2 draw.
 UPDATE leaderboard_standings
-SET reason = CASE WHEN is_suspended($1, player_id) THEN 'SUSPENDED' ELSE 'PENDING' END
+SET reason = CASE WHEN is_suspended($1, player_id) THEN 'SUSPENDED'
+                  WHEN is_erased($1, player_id) THEN 'ERASED' ELSE 'PENDING' END
 WHERE tenant_id = $1 AND board_id = $2 AND reason = 'DRAWN';
 
 -- name: replace
@@ -251,11 +252,13 @@ RETURNING s.prize_id;
 SELECT prize_id, reason, reward_id FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND rank = $3;
 
 -- name: call_alternate
--- Gives prize $3 to the best alternate who is not suspended; $4 its reason: DRAWN, or PENDING in a confirmed draw. No row: none is left.
+-- Gives prize $3 to the best alternate who is neither suspended nor erased; $4 its reason: DRAWN, or PENDING in a
+-- confirmed draw. No row: none is left.
 UPDATE leaderboard_standings AS s SET prize_id = $3, reason = $4
 WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.rank = (
     SELECT min(a.rank) FROM leaderboard_standings AS a
-    WHERE a.tenant_id = $1 AND a.board_id = $2 AND a.reason = 'ALTERNATE' AND NOT is_suspended($1, a.player_id))
+    WHERE a.tenant_id = $1 AND a.board_id = $2 AND a.reason = 'ALTERNATE' AND NOT is_suspended($1, a.player_id)
+      AND NOT is_erased($1, a.player_id))
 RETURNING s.rank, s.player_id;
 
 -- name: award_terms

@@ -187,20 +187,10 @@ WITH candidates AS (
 SELECT n.player_id,
        n.ends AND n.merged_into IS NULL AND n.updated_at < n.since
        AND (
-           n.erased_at IS NULL OR n.updated_at > n.erased_at
-           -- An erasure leaves none of these.
-           OR EXISTS (SELECT FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = n.player_id)
-           OR EXISTS (
-               SELECT FROM logins AS l WHERE l.tenant_id = $1 AND l.player_id = n.player_id AND l.ended_at IS NULL)
-           OR EXISTS (
-               SELECT FROM entries AS e
-               WHERE e.tenant_id = $1 AND e.player_id = n.player_id AND (e.fields <> '{}' OR e.given <> '{}'))
+           NOT is_erased($1, n.player_id)
            OR EXISTS (
                SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = n.player_id
-                 AND greatest(r.won_at, r.claimed_at) > n.erased_at)
-           OR EXISTS (
-               SELECT FROM plays AS p
-               WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.played_at > n.erased_at))
+                 AND greatest(r.won_at, r.claimed_at) > n.erased_at))
        AND NOT EXISTS (
            SELECT FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.played_at >= n.since)
        -- The plays of archived campaigns; a local day may begin a day earlier.

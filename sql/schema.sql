@@ -1696,6 +1696,23 @@ CREATE FUNCTION is_suspended(tenant text, player text) RETURNS boolean LANGUAGE 
     WHERE p.tenant_id = tenant AND p.player_id = player AND o.status = 'suspended'
 );
 
+-- Whether a player, or the player that a guest became, was erased and has not come back since. Rewards are no sign of
+-- it: a draw may award one.
+CREATE FUNCTION is_erased(tenant text, player text) RETURNS boolean LANGUAGE sql STABLE RETURN EXISTS (
+    SELECT FROM players AS p
+    JOIN players AS o ON o.tenant_id = tenant AND o.player_id = coalesce(p.merged_into, p.player_id)
+    WHERE p.tenant_id = tenant AND p.player_id = player AND o.erased_at IS NOT NULL AND o.updated_at <= o.erased_at
+      AND NOT EXISTS (SELECT FROM contacts AS c WHERE c.tenant_id = tenant AND c.player_id = o.player_id)
+      AND NOT EXISTS (
+          SELECT FROM logins AS l WHERE l.tenant_id = tenant AND l.player_id = o.player_id AND l.ended_at IS NULL)
+      AND NOT EXISTS (
+          SELECT FROM entries AS e
+          WHERE e.tenant_id = tenant AND e.player_id = o.player_id AND (e.fields <> '{}' OR e.given <> '{}'))
+      AND NOT EXISTS (
+          SELECT FROM plays AS y
+          WHERE y.tenant_id = tenant AND y.player_id = o.player_id AND y.played_at > o.erased_at)
+);
+
 -- What has standings: the final ranking of a board, or the drawn ranks of a draw.
 CREATE VIEW ranked AS
 SELECT tenant_id, board_id, campaign_id, false AS is_draw FROM leaderboards

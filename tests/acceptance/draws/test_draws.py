@@ -236,22 +236,26 @@ async def test_alternate_is_not_called_for_a_delivered_unit(world: World) -> Non
     assert (await step(world, coded, "replace", rank=1, reason="ineligible")).reason == "OUT_OF_STOCK", "no code"
 
 
-async def test_suspended_winner_gets_no_prize_and_no_suspended_alternate_is_called(world: World) -> None:
+@pytest.mark.parametrize("kind", ["SUSPENDED", "ERASED"])
+async def test_suspended_or_erased_winner_gets_no_prize_and_no_such_alternate_is_called(
+    own_world: World, kind: str
+) -> None:
+    world = own_world
     draw_id = await drawn(world, await world.prize(total=1), alternates=2)
     first, second, third = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
     for one in (first, second):
         path = f"/admin/players/{one['player_id']}"
-        assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
+        if kind == "ERASED":
+            assert (await world.stack.admin("POST", f"{path}/erase", {"reason": "asked for"})).code == "OK"
+        else:
+            assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
     confirmed = (await step(world, draw_id, "confirm")).data["winners"]
-    assert [one["reason"] for one in confirmed] == ["SUSPENDED", "ALTERNATE", "ALTERNATE"]
+    assert [one["reason"] for one in confirmed] == [kind, "ALTERNATE", "ALTERNATE"]
     shown = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=third["player_id"])).data
     assert shown["winners"][0]["reason"] == "NOT_AWARDED"
-    replaced = (await step(world, draw_id, "replace", rank=1, reason="suspended")).data["winners"]
+    replaced = (await step(world, draw_id, "replace", rank=1, reason="not eligible")).data["winners"]
     assert [one["reason"] for one in replaced] == ["REPLACED", "ALTERNATE", ""]
     assert replaced[2]["player_id"] == third["player_id"] and replaced[2]["reward_id"]
-    for one in (first, second):  # Other tests play as them.
-        path = f"/admin/players/{one['player_id']}"
-        assert (await world.stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).code == "OK"
 
 
 async def test_guest_that_logs_in_after_the_close_keeps_its_rank_and_the_player_gets_the_prize(world: World) -> None:

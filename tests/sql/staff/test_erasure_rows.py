@@ -222,5 +222,8 @@ async def test_erased_player_with_newer_data_is_idle_again(connection: asyncpg.C
         INSERT INTO players (player_id, auth_method, erased_at, updated_at)
         VALUES ('p', 'external', '2025-02-01', '2025-02-01')""")
     assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", False)]
+    erased = "SELECT is_erased('t', 'p')"
+    assert await connection.fetchval(erased)
     await connection.execute(f"INSERT INTO {newer}")
     assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", True)]
+    assert await connection.fetchval(erased) == newer.startswith("rewards"), "else the player has come back"

@@ -268,12 +268,15 @@ FROM draws AS d JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.ca
 WHERE d.tenant_id = $1 AND d.draw_id = $2;
 
 -- name: winners
--- The drawn ranks. $1 tenant, $2 draw, $3 the staff's merchant ('': the tenant), which sees names only in draws that it
--- may write, $4 the last rank shown (NULL: none), $5 how many.
+-- The drawn ranks; the reason names a reward's end, too. $1 tenant, $2 draw, $3 the staff's merchant ('': the tenant),
+-- which sees names only in draws that it may write, $4 the last rank shown (NULL: none), $5 how many.
 SELECT s.rank, coalesce(r.entry ->> 'holder', '') AS holder, coalesce((r.entry ->> 'ticket')::bigint, 0) AS ticket,
-       s.prize_id, s.reason, s.player_id, coalesce(p.display_name, '') AS display_name, s.reward_id
+       s.prize_id,
+       CASE WHEN s.reason = '' AND w.status IN ('revoked', 'expired') THEN upper(w.status) ELSE s.reason END AS reason,
+       s.player_id, coalesce(p.display_name, '') AS display_name, s.reward_id
 FROM draws AS d
 JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = d.draw_id
+LEFT JOIN rewards AS w ON w.tenant_id = $1 AND w.reward_id = s.reward_id
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = s.player_id
     AND ($3 = '' OR d.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
 CROSS JOIN LATERAL (SELECT d.result -> (s.rank - 1) AS entry) AS r

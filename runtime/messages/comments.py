@@ -1216,7 +1216,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "holder": "The ticket holder's pseudonym in this draw.",
         "ticket": "The number of the drawn ticket, from 0.",
         "prize_id": "The rank's prize; empty: an alternate.",
-        "reason": "Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ... Players see NOT_AWARDED in place of SUSPENDED, OUT_OF_STOCK and the like.",
+        "reason": "Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, ERASED, OUT_OF_STOCK ... REVOKED or EXPIRED: the reward has ended. Players see NOT_AWARDED in place of these, SUSPENDED and the like.",
         "player_id": "The player. Only for staff.",
         "display_name": "The player's name. Only for staff.",
         "reward_id": "The reward. Only for staff."

@@ -226,6 +226,7 @@ async def test_alternate_is_not_called_for_a_delivered_unit(world: World) -> Non
     draw_id = await drawn(world, prize_id)
     winner = (await step(world, draw_id, "confirm")).data["winners"][0]
     assert (await world.stack.admin("POST", f"/admin/rewards/{winner['reward_id']}/revoke", {})).code == "OK"
+    assert (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"][0]["reason"] == "REVOKED"
     assert (await step(world, draw_id, "replace", rank=1, reason="ineligible")).reason == "OUT_OF_STOCK"
     assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 2}})).code == "OK"
     replaced = (await step(world, draw_id, "replace", rank=1, reason="ineligible")).data["winners"]

@@ -3668,8 +3668,8 @@ class DrawWinner(betterproto2.Message):
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, OUT_OF_STOCK ...
-    Players see NOT_AWARDED in place of SUSPENDED, OUT_OF_STOCK and the like.
+    Why there is no reward: DRAWN (not confirmed yet), PENDING, ALTERNATE, REPLACED, SUSPENDED, ERASED, OUT_OF_STOCK ...
+    REVOKED or EXPIRED: the reward has ended. Players see NOT_AWARDED in place of these, SUSPENDED and the like.
     """
 
     player_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)

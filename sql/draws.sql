@@ -143,9 +143,20 @@ FROM (
     WHERE d.tenant_id = $1 AND d.draw_id = $2 AND coalesce(p.status, 'active') = 'active'
 ) AS t;
 
+-- name: unknown_players
+-- Which of players $2 do not exist. $1 tenant.
+SELECT g AS player_id FROM unnest($2::text[]) AS g
+WHERE NOT EXISTS (SELECT FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = g);
+
 -- name: set_list
--- Sets the tickets $4 of players $3 in the list of draw $2, which the caller has locked; 0 removes a player. $1 tenant.
+-- Sets the tickets $4 of players $3 in the list of draw $2, which the caller has locked; 0 removes a player. Creates the
+-- players of external identities that are new. $1 tenant.
 WITH given AS (SELECT * FROM unnest($3::text[], $4::bigint[]) AS g (player_id, tickets)),
+met AS (
+    INSERT INTO players (tenant_id, player_id, auth_method)
+    SELECT $1, player_id, first_known_as(player_id) FROM given WHERE tickets > 0 ORDER BY player_id
+    ON CONFLICT DO NOTHING
+),
 removed AS (
     DELETE FROM draw_lists AS l USING given AS g
     WHERE l.tenant_id = $1 AND l.draw_id = $2 AND l.player_id = g.player_id AND g.tickets = 0

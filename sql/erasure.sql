@@ -226,6 +226,11 @@ SELECT n.player_id,
                SELECT n.player_id
                UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = n.player_id)))
        AND NOT EXISTS (
+           SELECT FROM draws AS d JOIN draw_lists AS l ON l.tenant_id = $1 AND l.draw_id = d.draw_id
+           WHERE d.tenant_id = $1 AND d.status = 'open' AND l.player_id = ANY(ARRAY(
+               SELECT n.player_id
+               UNION ALL SELECT g.player_id FROM players AS g WHERE g.tenant_id = $1 AND g.merged_into = n.player_id)))
+       AND NOT EXISTS (
            SELECT FROM draws AS d
            JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = d.tickets ->> 'scope_key'
                AND b.currency = d.tickets ->> 'currency' AND b.balance > 0

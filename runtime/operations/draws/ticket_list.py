@@ -14,6 +14,7 @@ from runtime.errors import Fault, Status
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.draws.draw_admin import illegal
+from runtime.operations.players.lookup import PLAYER
 from runtime.wire.scope import PLAYER_ID, PLAYER_ID_RULE, tenant_of
 
 _SQL: Final = sql.load("draws")
@@ -27,6 +28,7 @@ TICKETS_MAX: Final = 10**12
 async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> m.SetDrawTicketsReply:
     """Sets the tickets of up to 3,000 players; 0 removes a player. Other players keep theirs, so it can be repeated.
 
+    An unknown id in this service's format is refused; any other unknown id creates the player.
     The audit log records the SHA-256 of the lines "<player> <tickets>". FAILED_PRECONDITION ILLEGAL_TRANSITION once the
     tickets are frozen; NOT_IMPORTED if the draw's tickets come from elsewhere. ABORTED IMPORT_RUNNING while another
     request changes the draw.
@@ -41,6 +43,7 @@ async def set_draw_tickets(engine: Engine, request: m.SetDrawTicketsRequest) -> 
         if not row["tickets"]["imported"]:
             message = f"the tickets of draw {request.id} are not imported: set tickets.imported first"
             raise Fault(Status.FAILED_PRECONDITION, "NOT_IMPORTED", message)
+        await _check_known(connection, tenant_id, request)
         await connection.execute(_SQL["set_list"], tenant_id, request.id, players, tickets)
         size = await connection.fetchrow(_SQL["list_size"], tenant_id, request.id)
         assert size is not None, "an aggregate has a row"
@@ -59,6 +62,18 @@ async def _lock(connection: asyncpg.Connection, request: m.SetDrawTicketsRequest
     except asyncpg.LockNotAvailableError:
         message = f"another request changes draw {request.id}; send this part again"
         raise Fault(Status.ABORTED, "IMPORT_RUNNING", message, retry_after_seconds=1) from None
+
+
+async def _check_known(connection: asyncpg.Connection, tenant_id: str, request: m.SetDrawTicketsRequest) -> None:
+    """INVALID_ARGUMENT for each line with an unknown id in this service's format. Others are external identities."""
+    own = [one.player_id for one in request.holders if one.tickets and one.player_id.startswith(PLAYER)]
+    unknown = {row["player_id"] for row in await connection.fetch(_SQL["unknown_players"], tenant_id, own)}
+    checks = Checks()
+    for index, holder in enumerate(request.holders):
+        if holder.tickets and holder.player_id in unknown:
+            text = f"there is no player {holder.player_id}; correct the id or remove the line"
+            checks.problem(f"holders[{index}].player_id", text)
+    checks.raise_found()
 
 
 def _checked(request: m.SetDrawTicketsRequest) -> tuple[list[str], list[int]]:

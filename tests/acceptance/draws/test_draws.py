@@ -395,6 +395,9 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
     fields = fields_of(await step(world, draw_id, "tickets", holders=[*wrong, {"player_id": "lea"}]))
     at = ("0].tickets", "1].player_id", "1].tickets", "2].player_id", "3].tickets")
     assert fields == [f"holders[{field}" for field in at]
+    unknown = [{"player_id": "till-1", "tickets": 1}, {"player_id": f"player_{'0' * 26}", "tickets": 1}]
+    refused = await step(world, draw_id, "tickets", holders=unknown)
+    assert (fields_of(refused), unknown[1]["player_id"] in str(refused)) == (["holders[1].player_id"], True)
     file = operator.file(f"\ufeffplayer_id;tickets\nposted;4\n{guest.player_id};2\n{member};1\ngone;5\n", "list.csv")
     sent = await operator("draws", "tickets", draw_id, file)
     assert sent.out.strip() == "4 players set; the list has 12 tickets of 4 players"
@@ -403,6 +406,8 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
     broken = await operator("draws", "tickets", draw_id, operator.file("a,1\na,2\nb,-3\n", "bad.csv"))
     assert [line in broken.err for line in ("bad.csv:2: player a", "bad.csv:3: must be")] == [True, True], broken.err
     assert (await stack.consumer("GET", f"/draws/{draw_id}", player="posted")).data["me"]["tickets"] == 4
+    met = [(await stack.admin("GET", f"/admin/players/{one}")).http for one in ("posted", "till-1", "gone7")]
+    assert met == [200, 404, 404], "staff can open each holder"
     assert await log_in(stack, guest, contact="list@example.com") == member
     assert (await step(world, draw_id, "close")).data["holder_count"] == 2
     late = await step(world, draw_id, "tickets", holders=[{"player_id": "late", "tickets": 1}])

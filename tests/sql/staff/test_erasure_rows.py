@@ -182,7 +182,7 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
 
 UNSETTLED: Final = scene("""
 + players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
-    owed | sent | mailed | done | became | saves;
+    owed | sent | mailed | done | became | saves | listed;
 + players player_id merged_into: was became;
 + quests type=daily quest_id: q2;
 + campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
@@ -191,6 +191,7 @@ UNSETTLED: Final = scene("""
     d3 raffle open '{"currency": "c", "scope_key": "s"}' | d4 other closed '{"currency": "c"}';
 + balances currency=c player_id scope_key balance: saves s 1 | done s 0 | done '' 1;
 + draw_tickets draw_id first_ticket player_id: d1 0 done | d4 0 holds | d4 1 was;
++ draw_lists draw_id player_id: d3 listed | d4 done;
 + entries campaign_id player_id entry_id updated_at: over came_in e1 (now()) | over done e2 '2025-02-01' |
     endless done e3 '2025-02-01' | later enters e4 '2025-02-01' | raffle raffled e5 '2025-02-01';
 + redemptions code_hash='' redemption_id player_id redeemed_at: o1 redeemed (now()) | o2 done '2025-02-01';
@@ -204,7 +205,7 @@ UNSETTLED: Final = scene("""
 async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) -> None:
     await connection.execute(NO_PLAYERS + UNSETTLED)
     found = await ask_t(connection, "erasure.idle", "", 10, 20, 99, "")
-    assert len(found) == 13 and [player for player, idle in found if idle] == ["done"]
+    assert len(found) == 14 and [player for player, idle in found if idle] == ["done"]
 
 
 @pytest.mark.parametrize(

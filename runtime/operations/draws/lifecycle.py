@@ -49,7 +49,8 @@ _HOLDERS_READ: Final = 2_000
 async def close_draw(engine: Engine, request: m.DrawRequest, *, due_only: bool = False) -> m.DrawReply:
     """Freezes the tickets and publishes their Merkle root. Repeating it returns the closed draw.
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION if drawn or cancelled; RANDOMNESS_KNOWN if the random value may be known.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if drawn or cancelled, or without tickets before closes_at; RANDOMNESS_KNOWN
+    if the random value may be known.
     due_only: leaves a draw that is not past its closes_at, which staff may have moved since the job read it.
     """
     tenant_id = tenant_of(request)
@@ -66,6 +67,9 @@ async def close_draw(engine: Engine, request: m.DrawRequest, *, due_only: bool =
         await _freeze(connection, tenant_id, row)
         tree, count = await _hash_tickets(connection, tenant_id, row)
         holders = tree.size - 1
+        if not holders and not 0 < row["closes_at"] <= engine.clock.now():
+            why = "no player has a ticket; correct its `tickets`, or delete the draw"
+            raise illegal(request.id, row["status"], why)
         await connection.fetchval(_SQL["close"], tenant_id, request.id, tree.root(), count, holders)
         # Again: freezing many tickets takes time.
         randomness.check_unknown(request.id, row["randomness"], engine.clock.now())
@@ -117,8 +121,8 @@ async def _hash_tickets(connection: asyncpg.Connection, tenant_id: str, draw: as
 async def draw_winners(engine: Engine, request: m.DrawWinnersRequest) -> m.DrawReply:
     """Draws the winners and the alternates of a closed draw. Nothing is awarded yet.
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION if it is not closed, or is drawn already; RANDOMNESS_PENDING with
-    `available_at`.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION if it is not closed, has no tickets, or is drawn already; RANDOMNESS_PENDING
+    with `available_at`.
     INVALID_ARGUMENT for a missing or wrong `value`.
     """
     tenant_id = tenant_of(request)
@@ -130,6 +134,8 @@ async def draw_winners(engine: Engine, request: m.DrawWinnersRequest) -> m.DrawR
         if row["status"] != "closed":
             why = "close it first" if row["status"] == "open" else "winners are drawn once"
             raise illegal(request.id, row["status"], why)
+        if not row["holder_count"]:
+            raise illegal(request.id, row["status"], "it has no tickets; cancel it")
         value = await randomness.value_of(engine, tenant_id, request.id, row["randomness"], request.value)
         ranks = [prize["prize_id"] for prize in row["prizes"] for _ in range(prize["count"])] + [""] * row["alternates"]
         drawn = await _pick(connection, tenant_id, row, value, len(ranks))

@@ -110,13 +110,13 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     await stack.admin("POST", "/admin/quests", {**quest, "condition": condition})
     await stack.database.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, prizes)"
-        " VALUES ($1, 'board_a', $2, $3, 'Best', 'score', 'best', 'finalized', $4)",
+        " VALUES ($1, 'board_a', $2, $3, 'Best', 'plays', 'sum', 'finalized', $4)",
         *(stack.tenant_id, campaign["id"], game["id"], [{"from_rank": 1, "to_rank": 1, "prize_id": own}]),
     )
     raffle = {"campaign_id": campaign["id"], "name": "Raffle", "prizes": [{"prize_id": own, "count": 2}]}
     raffle |= {"tickets": {"ranking": "board_a"}, "randomness": {"kind": "INTERNAL"}}
     drawn = (await stack.admin("POST", "/admin/draws", raffle)).data
-    await stack.admin("POST", f"/admin/draws/{drawn['id']}/close", {})
+    assert (await stack.admin("POST", f"/admin/draws/{drawn['id']}/close", {})).code == "OK"
     copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
     assert (copy["name"], copy["status"]) == ("Autumn (copy)", "CAMPAIGN_STATUS_DRAFT")
     assert copy["settings"] == {"theme": "leaf"}

@@ -138,6 +138,12 @@ async def test_second_draw_and_steps_out_of_order_are_refused(world: World) -> N
         assert (await step(world, draw_id, early)).reason == "ILLEGAL_TRANSITION"
     assert (await step(world, draw_id, "replace", rank=1, reason="gone")).reason == "ILLEGAL_TRANSITION"
     assert (await world.stack.consumer("GET", f"/draws/{draw_id}/file")).reason == "UNKNOWN_DRAW"
+    empty = await make_draw(world, await world.prize(), tickets={"currency": "tiket"})
+    refused = await step(world, empty, "close")
+    assert refused.reason == "ILLEGAL_TRANSITION" and "no player has a ticket" in refused.envelope["message"]
+    await world.database.execute("UPDATE draws SET closes_at = now() - interval '1 s' WHERE draw_id = $1", empty)
+    assert (await step(world, empty, "close")).data["status"] == "DRAW_STATUS_CLOSED", "as announced"
+    assert "it has no tickets; cancel it" in (await step(world, empty, "draw")).envelope["message"]
     root = (await step(world, draw_id, "close")).data["tickets_root"]
     await credit(world, {"eve": 100})
     assert (await step(world, draw_id, "close")).data["tickets_root"] == root, "frozen tickets do not change"

@@ -1357,7 +1357,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "template": "The message, saved or not.",
         "language": "The player's language; empty: the default one.",
         "default_language": "The campaign's default language; empty: en.",
-        "to": "An e-mail address to send it to; empty: it is only shown."
+        "to": "An e-mail address to send it to, for the tenant's own staff; empty: it is only shown."
     },
     "PreviewMessageReply": {
         "language": "The language of the body.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ EXPIRES_SECONDS: Final = 3 * 86_400
 async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m.PreviewMessageReply:
     """Renders a message with sample values, and sends it to `to`, if that is set. The audit log records sent ones.
 
+    Only the tenant's own staff can send one: the text is free, and the mail comes from the tenant's address.
+
     UNAVAILABLE SENDER_UNAVAILABLE if no mail server is set up or it fails; RESOURCE_EXHAUSTED RATE_LIMITED.
     """
     tenant_id, template = tenant_of(request), provided(request.template, "template")
@@ -48,6 +51,8 @@ async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m
     checks = Checks()
     messages.fill_defaults(m.CampaignMessages(templates=[template]))
     messages.check_template(checks, "template", template)
+    if request.to and merchant_of(request):
+        checks.problem("to", "can only be set by the tenant's own staff: samples come from the tenant's address")
     checks.raise_found()
     made = mail.rendered(
         token(template.kind),
@@ -75,7 +80,8 @@ async def preview_message(engine: Engine, request: m.PreviewMessageRequest) -> m
 
     async def record(connection: asyncpg.Connection) -> None:
         await charge_all(connection, [(SAMPLES, tenant_id)])
-        after = {"kind": token(template.kind), "to": masked(address)}
+        digest = hashlib.sha256(f"{made.subject}\n{made.text}".encode()).hexdigest()
+        after = {"kind": token(template.kind), "to": masked(address), "text_sha256": digest}
         await audit.record(connection, tenant_id, "campaign.send_sample", request.id, after=after)
 
     await engine.database.transaction(record)

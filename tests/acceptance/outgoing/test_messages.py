@@ -1,3 +1,4 @@
+from dataclasses import replace
 from email.message import EmailMessage
 from typing import Any, Final, cast
 
@@ -11,6 +12,7 @@ from runtime.stores.keyring import Keyring
 from runtime.streams import backfill
 from tests.support.deliveries import deliveries, working
 from tests.support.mailbox import Mailbox
+from tests.support.operations import make_merchant
 from tests.support.resources import make_draw
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
@@ -245,6 +247,13 @@ async def test_sample_is_shown_and_sent_to_the_given_address(own_world: World, s
     unknown = template("WON", body={"en": "{code}"})
     for wrong, field in (({"to": "me"}, "to"), ({"template": unknown}, "template.body.en")):
         assert fields_of(await stack.admin("POST", path, {**body, **wrong})) == [field]
+    [entry] = (await stack.admin("GET", "/admin/audit", action="campaign.send_sample")).data["items"]
+    assert (entry["after"]["to"], len(entry["after"]["text_sha256"])) == ("m***@example.com", 64)
+    shop = replace(stack, merchant_id=await make_merchant(stack))
+    of_shop = {"merchant_id": shop.merchant_id}
+    assert (await stack.admin("PUT", f"/admin/campaigns/{own_world.campaign_id}", of_shop)).code == "OK"
+    assert (await shop.admin("POST", path, body)).code == "OK"
+    assert fields_of(await shop.admin("POST", path, {**body, "to": "x@example.com"})) == ["to"], "any text to anybody"
 
 
 def test_link_is_made_with_the_code_key_that_every_process_has() -> None:

@@ -7877,7 +7877,7 @@ class PreviewMessageRequest(betterproto2.Message):
 
     to: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    An e-mail address to send it to; empty: it is only shown.
+    An e-mail address to send it to, for the tenant's own staff; empty: it is only shown.
     """
 
 

@@ -1,6 +1,7 @@
 """Senders of login codes, and of reward codes that staff send again: a registry that plugins may extend (setting
 LOGIN_SENDER).
 
+    none     sends nothing, and starts of logins are refused. For players of an external issuer.
     log      prints the code on standard output. For development.
     smtp     e-mail only, through SMTP_URL. smtps:// is implicit TLS. smtp:// uses STARTTLS if the server offers
              it, and requires it if the URL has a password.
@@ -130,6 +131,18 @@ class LogSender:
 
     async def send_reward(self, reward: RewardCode) -> None:
         print(f"reward code {reward.code} for {reward.contact}", flush=True)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class NoSender:
+    """Reaches no contact."""
+
+    carries: frozenset[str] = frozenset()
+
+    async def send(self, code: LoginCode) -> None:
+        raise SendFailed("LOGIN_SENDER is none")
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -268,6 +281,10 @@ def _with_ascii_domain(address: str) -> str:
         return address
 
 
+def _none(settings: Settings) -> Sender:
+    return NoSender()
+
+
 def _log(settings: Settings) -> Sender:
     return LogSender()
 
@@ -283,6 +300,7 @@ def _webhook(settings: Settings) -> Sender:
     return WebhookSender(settings.sender_webhook_url, settings.sender_webhook_secret, connector)
 
 
+SENDERS.register("none", _none)
 SENDERS.register("log", _log)
 SENDERS.register("smtp", _smtp)
 SENDERS.register("webhook", _webhook)

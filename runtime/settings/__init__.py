@@ -102,7 +102,7 @@ class Settings(ProcessSettings, OutgoingSettings, LimitSettings, IdentitySetting
         if not self.development and self.header_fallback and roles & {"consumer", "admin"}:
             yield "HEADER_FALLBACK", "lets callers claim any identity; requires DEVELOPMENT=on"
         if not self.development and self.login_sender == "log" and "consumer" in roles:
-            yield "LOGIN_SENDER", "must be smtp, webhook or a plugin's; log prints codes and requires DEVELOPMENT=on"
+            yield "LOGIN_SENDER", "must be smtp, webhook, none or a plugin's; log prints codes: only in DEVELOPMENT"
         if self.jwt_audience == self.jwt_staff_audience:
             yield "JWT_STAFF_AUDIENCE", "must differ from JWT_AUDIENCE, or players' tokens would open the admin edge"
         if self.refresh_token_seconds > self.token_seconds_max:

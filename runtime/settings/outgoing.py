@@ -29,7 +29,9 @@ class OutgoingSettings:
         "How long a delivery waits for its workflow's callback; a prize's `callback_seconds` overrides it.",
     )
     login_sender: str = setting(
-        text(), "log", "Sender of login codes, and for Core of reward codes: smtp, webhook, a plugin's, or log."
+        text(),
+        "log",
+        "Sender of login codes, and for Core of reward codes: smtp, webhook, a plugin's, none (no codes), or log.",
     )
     smtp_url: str = setting(
         url("smtp", "smtps"),

@@ -111,7 +111,9 @@ class Login:
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
-            raise invalid("contact_type", f"must be {' or '.join(sorted(self.sender.carries))}")
+            allowed = " or ".join(sorted(self.sender.carries))
+            off = "cannot be used: logins by code are off (LOGIN_SENDER=none); sign in at your own issuer"
+            raise invalid("contact_type", f"must be {allowed}" if allowed else off)
         client, login_id = self._client(request), self.refreshes.login_of(token, scope.tenant_id)
         issued = await self.challenges.issue(scope, _contact_key(kind, value), client, login_id)
         try:

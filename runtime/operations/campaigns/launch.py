@@ -422,6 +422,8 @@ def _logins(state: LaunchState) -> Items:
         yield _warning("LOGIN_SENDER", f"{unsent}: set LOGIN_SENDER")
     elif settings.login_sender == "smtp":
         yield _ok("LOGIN_SENDER", "Login codes are sent by e-mail, but not to phones")
+    elif settings.login_sender == "none":
+        yield _ok("LOGIN_SENDER", "Logins by code are off: players sign in at your own issuer")
     elif settings.login_sender != "log":
         yield _ok("LOGIN_SENDER", f"Login codes are sent by {settings.login_sender}")
 

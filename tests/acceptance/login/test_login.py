@@ -132,6 +132,13 @@ async def test_start_with_a_wrong_field_names_it(stack: Stack) -> None:
         assert fields_of(await stack.consumer("POST", "/players/auth/start", body))[0] == field, body
 
 
+@pytest.mark.settings(login_sender="none")
+async def test_login_without_a_sender_is_refused_with_the_reason(stack: Stack) -> None:
+    answer = await start(stack)
+    (problem,) = answer.envelope["data"]["violations"]
+    assert (answer.http, problem["field"]) == (400, "contact_type") and "LOGIN_SENDER=none" in problem["description"]
+
+
 class TestBySmtp:
     @pytest.fixture
     def extra_settings(self, mailbox: Mailbox) -> dict[str, Any]:

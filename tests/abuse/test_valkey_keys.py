@@ -79,11 +79,8 @@ async def test_valkey_keys_expire(own_world: World, stack: Stack, phone: Phone, 
         found = dict(zip(names, await asyncio.gather(*map(valkey.ttl, names)), strict=True))
         return {name: seconds for name, seconds in found.items() if seconds != -2}
 
-    async def is_ranked() -> bool:
-        return any(name.endswith(":order") for name in await ends())
-
     found = await ends()  # Some last for two seconds.
-    await until(is_ranked)
+    await until(ends, lambda it: any(name.endswith(":order") for name in it))
     found |= await ends()
     streams = {name for group in GROUPS.values() for name in group.streams(stack.process.settings.stream_shards)}
     endless = {name for name, seconds in found.items() if seconds == -1}

@@ -260,11 +260,7 @@ async def test_docs_page_shows_every_operation_and_loads_only_its_own_files(visi
     rows = [row for verbs in document(surface)["paths"].values() for row in verbs.values()]
     ids = {f"operations-{row['tags'][0]}-{row['operationId']}" for row in rows}
     assert ids
-
-    async def shown() -> bool:
-        found = await visit.page.locator("[id^=operations-]").evaluate_all("(all) => all.map((one) => one.id)")
-        return ids <= set(found)
-
-    await until(shown)
+    shown = visit.page.locator("[id^=operations-]")
+    await until(lambda: shown.evaluate_all("(all) => all.map((one) => one.id)"), lambda it: ids <= set(it))
     assert "Failed to load API definition" not in await visit.page.content()
     assert [one for one in visit.asked if home not in one and "data:" not in one] == []

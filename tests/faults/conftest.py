@@ -6,10 +6,12 @@ bare        function  a fresh tenant of it (ops.certification.site.Site), judged
 site        function  the same, with all that the load plays; at full size with every worker
 load        function  begins the load: `async with load() as running`
 engine      function  that of a Core without edges
+server      module    a PostgreSQL of its own, with the migrated database "tombola"
 """
 
+import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ from ops.certification.deployment import WORKERS, Deployment, deployed
 from ops.certification.judge import judge
 from ops.certification.load import Begin, Load, loaded
 from ops.certification.site import Site, founded, furnish
+from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.actors.engine import Engine
 from runtime.settings import Settings
-from tests.support.directories import server_directory
+from sql.migrate import migrate
+from tests.support.directories import server_directory, serving_postgres
 from tests.support.receiver import Receiver
 from tests.support.rewards import core
 from tests.support.scenario import FULL
@@ -35,6 +39,14 @@ SHOWN = 5
 async def engine(settings: Settings) -> AsyncIterator[Engine]:
     async with core(settings) as running:
         yield running.engine
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
+        server.psql("create database tombola")
+        asyncio.run(migrate(server.url("tombola")))
+        yield server
 
 
 @pytest_asyncio.fixture(scope="module")

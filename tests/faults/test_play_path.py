@@ -1,10 +1,7 @@
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
@@ -14,6 +11,7 @@ from runtime.actors.game.cache import GameCache
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
+from tests.support.rivals import held
 from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import GIFTS, World, new_world
@@ -29,22 +27,6 @@ CURSE = """
     CREATE TRIGGER curse BEFORE INSERT ON game_players FOR EACH ROW EXECUTE FUNCTION curse()
 """
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-
-
-@asynccontextmanager
-async def held(
-    world: World, statement: str, *arguments: object, undone: bool = False
-) -> AsyncIterator[asyncpg.transaction.Transaction]:
-    """A transaction of somebody else's that has run the statement, and commits (is undone) at the end of the block."""
-    connection = await asyncpg.connect(world.stack.process.settings.database_url)
-    transaction = connection.transaction()
-    await transaction.start()
-    await connection.execute(statement, *arguments)
-    try:
-        yield transaction
-    finally:
-        await (transaction.rollback() if undone else transaction.commit())
-        await connection.close()
 
 
 async def waiting(world: World, count: int) -> None:
@@ -78,8 +60,10 @@ async def test_refused_commit_leaves_its_neighbours_reads_intact(world: World) -
 
     twice = await world.session(game_id, "twice")
     known = await world.session(game_id, "known")
-    async with held(world, "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'new')", world.stack.tenant_id):
-        async with held(world, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{twice[5:31]}", game_id, twice):
+    async with held(
+        world.stack, "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'new')", world.stack.tenant_id
+    ):
+        async with held(world.stack, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{twice[5:31]}", game_id, twice):
             again = play("twice", twice)  # its commit waits
             await waiting(world, 1)
             new = asyncio.ensure_future(
@@ -106,9 +90,9 @@ async def test_play_in_flight_stays_counted_when_the_zone_moves_west(module_stac
         actor = actor_of(world, game_id)
         onlooker = actor_of(world, game_id) if elsewhere else actor
         play_id = f"play_{second[5:31]}"
-        async with held(
-            world, PLAYED_ELSEWHERE, world.stack.tenant_id, play_id, game_id, second, undone=True
-        ):  # Its commit has seen the catalogue, and waits before it counts.
+        elsewhere_too = (world.stack.tenant_id, play_id, game_id, second)
+        # Its commit has seen the catalogue, and waits before it counts.
+        async with held(world.stack, PLAYED_ELSEWHERE, *elsewhere_too, undone=True):
             [playing] = together(actor, m.PlayRequest(scope=scope, id=game_id, player_id="ann", session_id=second))
             await waiting(world, 1)
             moved = {"timezone": "Pacific/Niue"}
@@ -218,7 +202,7 @@ async def second_plan(world: World) -> tuple[str, Any, m.StartRequest, m.StartRe
 async def test_start_beside_a_rolled_back_play_shows_the_next_plan(world: World, batches: str) -> None:
     """Otherwise the start would give a session that can never be played."""
     game_id, actor, start, opened, play = await second_plan(world)
-    async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
+    async with held(world.stack, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
         if batches == "one":
             played, started = together(actor, play, start)
             await waiting(world, 1)

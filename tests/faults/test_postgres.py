@@ -2,35 +2,26 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
-from ops.servers.postgres import DISPOSABLE, Postgres
+from ops.servers.postgres import Postgres
 from runtime.errors import Fault
 from runtime.stores.database import Database, StoreUnavailable
 from sql import connections
-from sql.migrate import REMOVAL_LOCK_KEY, migrate
-from tests.support.directories import serving_postgres
+from sql.migrate import REMOVAL_LOCK_KEY
+from tests.support.locks import somebody_waits
 from tests.support.stack import AS_SHIPPED, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
-        server.psql("create database tombola")
-        yield server
-
-
-@pytest_asyncio.fixture(scope="module")
-async def module_database_url(server: Postgres) -> str:
-    await migrate(server.url("tombola"))
+def module_database_url(server: Postgres) -> str:
     return server.url("tombola")
 
 
@@ -159,15 +150,6 @@ async def test_exhausted_pool_is_503_and_no_request_waits_for_ever(world: World,
     assert {answer.http for answer in answers} == {200}
 
 
-async def waits_for_a_lock(world: World) -> bool:
-    return bool(
-        await world.database.fetchval(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity"
-            " WHERE wait_event_type = 'Lock' AND datname = current_database())"
-        )
-    )
-
-
 async def test_abandoned_statement_is_cancelled_in_the_database(world: World) -> None:
     mug = await world.prize(total=5)
     game_id = await world.wheel(mug)
@@ -176,7 +158,7 @@ async def test_abandoned_statement_is_cancelled_in_the_database(world: World) ->
         await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
         refused = await world.play(game_id, session, key="held")
         assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
-        await until(lambda: waits_for_a_lock(world), lambda it: not it)
+        await until(lambda: somebody_waits(world.database), lambda it: not it)
     assert (await world.play(game_id, session, key="held")).data["rewards"]
     assert await world.stock(mug) == (4, 1)
 

@@ -1,13 +1,11 @@
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from ops.servers.postgres import DISPOSABLE, Postgres
+from ops.servers.postgres import Postgres
 from runtime.errors import Fault
-from sql.migrate import migrate
-from tests.support.directories import serving_postgres
 from tests.support.leaderboards import make_board
 from tests.support.quests import open_quest
 from tests.support.rivals import held, waits
@@ -21,17 +19,8 @@ LATE_SECONDS = 2.5 * ANSWER_SECONDS
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
-        server.psql("create database tombola")
-        yield server
-
-
-@pytest.fixture(scope="module")
 def module_database_url(server: Postgres) -> str:
-    url = server.url("tombola")
-    asyncio.run(migrate(url))
-    return url
+    return server.url("tombola")
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +89,10 @@ async def test_committed_request_without_answer_is_503_and_answered_on_retry(wor
         server.psql("ALTER SYSTEM RESET synchronous_standby_names")
         server.psql("SELECT pg_reload_conf()")
     assert unavailable(refused) and "with the same Idempotency-Key" in refused.envelope["message"], refused.envelope
-
-    async def is_returned() -> bool:
-        return await world.stock(prize_id) == (6, 0)
-
-    await until(is_returned)
+    await until(lambda: world.stock(prize_id), lambda it: it == (6, 0))
     again = (await revoke(world, reward_id)).data["reward"]
     assert again["status"] == "REWARD_STATUS_REVOKED", "else it would be refused: revoked before"
-    assert await is_returned()
+    assert await world.stock(prize_id) == (6, 0)
 
 
 async def test_board_count_is_not_bound_by_the_answer_timeout(world: World) -> None:

@@ -192,11 +192,7 @@ async def _use_api_token(probe: SecretProbe) -> None:
     assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=headers)).http == 403
     assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).http == 200
     assert (await stack.admin("GET", "/admin/games", token=made["secret"])).http == 401
-
-    async def is_refused() -> bool:
-        return (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
-
-    await until(is_refused)
+    await until(lambda: stack.admin("GET", "/admin/games", roles=(), headers=headers), lambda it: it.http == 401)
 
 
 async def _log_in(probe: SecretProbe) -> None:

@@ -8,14 +8,14 @@ from tests.support.stack import Stack
 
 
 @asynccontextmanager
-async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncpg.Connection]:
-    """A rival that has run the statement and not committed, for the length of the block."""
+async def held(stack: Stack, statement: str, *args: Any, undone: bool = False) -> AsyncIterator[asyncpg.Connection]:
+    """A rival that has run the statement, and commits (or undoes it) at the end of the block."""
     rival = await asyncpg.connect(stack.database_url)
     try:
         await rival.execute("BEGIN")
         await rival.execute(statement, *args)
         yield rival
-        await rival.execute("COMMIT")
+        await rival.execute("ROLLBACK" if undone else "COMMIT")
     finally:
         await rival.close()
 

@@ -52,13 +52,9 @@ async def test_tenant_lives_wholly_in_the_database_it_was_created_in(home: Stack
     assert len((await play_once(eu, game["id"]))["rewards"]) == 1
     assert await rows_of(urls["home"], eu.tenant_id) == {}
     assert {"tenants", "plays", "rewards", "audit_entries"} <= set(await rows_of(urls["eu"], eu.tenant_id))
-
     # The background jobs of its database count its play.
-    async def is_counted() -> bool:
-        part = eu.database.of(eu.tenant_id)
-        return bool(await part.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
-
-    await until(is_counted)
+    part = eu.database.of(eu.tenant_id)
+    await until(lambda: part.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
 
 
 async def test_unknown_database_is_a_field_error(home: Stack) -> None:

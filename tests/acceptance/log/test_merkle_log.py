@@ -202,11 +202,7 @@ async def test_back_dated_row_is_named(world: World, monkeypatch: pytest.MonkeyP
     )
     swept = await appending.sweep(stack.engine, stack.tenant_id, "")
     assert (await found(stack), swept) == ({("logged_leaf", "reward reward_forged")}, (["reward reward_forged"], ""))
-
-    async def is_appended() -> bool:
-        return bool(await appending.append(stack.engine, stack.tenant_id, swept[0]))
-
-    await until(is_appended)
+    await until(lambda: appending.append(stack.engine, stack.tenant_id, swept[0]))
     assert await found(stack) == {("leaf_time", "reward reward_forged")}
     await visit(state, partial(fetch, stack))
     assert [one.endswith("reward reward_forged is back-dated") for one in await problems(stack, state)] == [True]

@@ -43,12 +43,7 @@ async def ask(stack: Stack, token: str, path: str = "/admin/me", verb: str = "GE
 
 
 async def until_refused(stack: Stack, token: str, why: tuple[int, str, str] = INVALID) -> None:
-    async def is_refused() -> bool:
-        answer = await ask(stack, token)
-        assert answer.code == "OK" or refused(answer) == why, answer.envelope
-        return answer.code != "OK"
-
-    await until(is_refused)
+    await until(lambda: ask(stack, token), lambda it: refused(it) == why)
 
 
 @asynccontextmanager

@@ -151,12 +151,8 @@ async def test_sign_out_of_a_player_ends_every_token(module_stack: Stack, phone:
     assert (await stack.admin("POST", f"{path}/logout", {"reason": "stolen"})).data == {"ended": 1}
     assert (await stack.admin("GET", f"{path}/sessions")).data["items"] == []
     assert (await refresh(stack, logged_in["refresh_token"])).reason == "TOKEN_INVALID"
-
-    async def is_refused() -> bool:
-        answer = await stack.consumer("GET", "/players/me", headers=bearer(logged_in["token"]))
-        return answer.http == 401
-
-    await until(is_refused)
+    token = bearer(logged_in["token"])
+    await until(lambda: stack.consumer("GET", "/players/me", headers=token), lambda it: it.http == 401)
     entry = await last_entry(stack, player)
     assert (entry["action"], entry["after"]) == ("player.sign_out", {"ended": 1, "reason": "stolen"})
     assert (await stack.admin("POST", f"{path}/logout", {})).data == {"ended": 0}

@@ -211,12 +211,7 @@ async def log_out(stack: Stack, token: str, **body: object) -> Answer:
 
 
 async def ended(stack: Stack, token: str) -> None:
-    async def is_refused() -> bool:
-        answer = await me(stack, token)
-        assert answer.code == "OK" or refused(answer) == INVALID, answer.envelope
-        return answer.code != "OK"
-
-    await until(is_refused)
+    await until(lambda: me(stack, token), lambda it: refused(it) == INVALID)
 
 
 def of_ann(stack: Stack, tenant_id: str = "") -> str:

@@ -137,11 +137,7 @@ def works_of(shelf: Shelf, *claimed: tuple[str, str]) -> list[Work[m.ClaimReward
 
 
 async def hear_of(engine: Engine, reward_id: str) -> None:
-    async def is_published() -> bool:
-        found = await engine.ephemeral.run("XRANGE", event_stream(0), "-", "+")
-        return any(reward_id in str(message) for message in found)
-
-    await until(is_published)
+    await until(lambda: engine.ephemeral.run("XRANGE", event_stream(0), "-", "+"), lambda it: reward_id in str(it))
 
 
 async def test_bad_replay_fails_alone(cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

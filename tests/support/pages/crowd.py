@@ -50,10 +50,6 @@ async def crowded(fair: World) -> str:
         await fair.round(game_id, "ann")
     for rung in ("r0", "r1"):
         assert (await fair.redeem(game_id, rung)).code == "OK"
-
-    async def ranked() -> bool:
-        answer = await fair.stack.consumer("GET", f"/leaderboards/{board['id']}/rankings", player="ann")
-        return len(answer.data["items"]) == len(NAMES) + 1
-
-    await until(ranked)
+    path, everyone = f"/leaderboards/{board['id']}/rankings", len(NAMES) + 1
+    await until(lambda: fair.stack.consumer("GET", path, player="ann"), lambda it: len(it.data["items"]) == everyone)
     return game_id

@@ -174,8 +174,8 @@ SELECT tenant_id FROM tenants ORDER BY tenant_id
 -- name: idle
 -- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
 -- $4 (0: never). Players are not idle while they have an entry to a campaign with a later end or an unconfirmed draw,
--- tickets or their currency in such a draw, or an undelivered claimed reward. Tickets of guests merged into them count. An
--- erased player is idle only with data from after the erasure.
+-- tickets or their currency in such a draw, a place on an active board with prizes, or an undelivered claimed reward.
+-- Tickets of guests merged into them count. An erased player is idle only with data from after the erasure.
 WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
@@ -235,5 +235,16 @@ SELECT n.player_id,
            JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = d.tickets ->> 'scope_key'
                AND b.currency = d.tickets ->> 'currency' AND b.balance > 0
            WHERE d.tenant_id = $1 AND d.status = 'open')
+       AND NOT EXISTS (
+           SELECT FROM leaderboards AS b
+           WHERE b.tenant_id = $1 AND b.status = 'active' AND b.prizes <> '[]' AND (
+               EXISTS (
+                   SELECT FROM leaderboard_adjustments AS a
+                   WHERE a.tenant_id = $1 AND a.board_id = b.board_id AND a.player_id = n.player_id)
+               OR EXISTS (
+                   SELECT FROM games AS g
+                   JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = g.game_id AND c.player_id = n.player_id
+                   WHERE g.tenant_id = $1
+                     AND (g.game_id = b.game_id OR (b.game_id = '' AND g.campaign_id = b.campaign_id)))))
        AS idle
 FROM candidates AS n ORDER BY n.player_id

@@ -302,7 +302,8 @@ SELECT finalized_at IS NOT NULL FROM leaderboards WHERE tenant_id = $1 AND board
 
 -- name: insert_standings
 -- Stores the final ranking. Rank i is position i of the arrays; a rank with a prize is PENDING until awarded. A score of
--- 0 or less gets no prize: NO_SCORE if its rank has one. Nor does a suspended player: SUSPENDED.
+-- 0 or less gets no prize: NO_SCORE if its rank has one. Nor does a player who is suspended (SUSPENDED) or
+-- erased (ERASED).
 -- $1 tenant, $2 board, $3 players, $4 names, $5 scores, $6 achieved_at in microseconds, $7 the ranks' prizes ('': none).
 INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at, prize_id,
                                    reason)
@@ -310,7 +311,8 @@ SELECT $1, $2, n.rank, n.player_id, n.display_name, n.score,
        timestamptz 'epoch' + n.achieved_us * interval '1 microsecond',
        CASE WHEN n.score > 0 THEN n.prize_id ELSE '' END,
        CASE WHEN n.prize_id = '' THEN '' WHEN n.score <= 0 THEN 'NO_SCORE'
-            WHEN is_suspended($1, n.player_id) THEN 'SUSPENDED' ELSE 'PENDING' END
+            WHEN is_suspended($1, n.player_id) THEN 'SUSPENDED'
+            WHEN is_erased($1, n.player_id) THEN 'ERASED' ELSE 'PENDING' END
 FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[]) WITH ORDINALITY
     AS n (player_id, display_name, score, achieved_us, prize_id, rank);
 

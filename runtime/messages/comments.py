@@ -748,7 +748,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "me": "The rank of the requested player; null: none."
     },
     "Standing": {
-        "reason": "Why there is no reward: PENDING, NO_SCORE, SUSPENDED, OUT_OF_STOCK, CAP_DAY, CAP_USER, PRIZE_ARCHIVED ...",
+        "reason": "Why there is no reward: PENDING, NO_SCORE, SUSPENDED, ERASED, OUT_OF_STOCK, CAP_DAY, CAP_USER ...",
         "contact": "A masked contact, if the player has no display name. Only in standings for staff."
     },
     "FinalizeLeaderboardReply": {

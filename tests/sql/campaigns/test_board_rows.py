@@ -151,10 +151,13 @@ async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Co
     assert [tuple(row) for row in reasons] == [("done", 1)]
     assert [await first(connection, "disqualify", "sum", "ann", "x") for _ in range(2)] == [["ann"], []]
     await connection.execute("UPDATE players SET status = 'suspended' WHERE player_id = 'ann'")
-    ranked = (["gus", "bob", "gil"], ["", "", ""], [3, 2, 1], [0, 0, 0], ["mug", "mug", ""])
+    # Bob has come back since.
+    erased = "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'bob' THEN 0 ELSE 1 END)"
+    await connection.execute(f"{erased} WHERE player_id IN ('bob', 'gil')")
+    ranked = (["gus", "bob", "gil", "zoe"], [""] * 4, [4, 3, 2, 1], [0] * 4, ["mug", "mug", "mug", ""])
     await ask(connection, "insert_standings", "t", "sum", *ranked)
     stored = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
-    assert [row[0] for row in stored] == ["SUSPENDED", "PENDING", ""]
+    assert [row[0] for row in stored] == ["SUSPENDED", "PENDING", "ERASED", ""]
 
 
 async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[tuple[Any, ...]]]:

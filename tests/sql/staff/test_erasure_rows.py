@@ -182,7 +182,7 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
 
 UNSETTLED: Final = scene("""
 + players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
-    owed | sent | mailed | done | became | saves | listed;
+    owed | sent | mailed | done | became | saves | listed | ranks | gained;
 + players player_id merged_into: was became;
 + quests type=daily quest_id: q2;
 + campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
@@ -194,6 +194,11 @@ UNSETTLED: Final = scene("""
 + draw_lists draw_id player_id: d3 listed | d4 done;
 + entries campaign_id player_id entry_id updated_at: over came_in e1 (now()) | over done e2 '2025-02-01' |
     endless done e3 '2025-02-01' | later enters e4 '2025-02-01' | raffle raffled e5 '2025-02-01';
++ games game_id campaign_id: g1 over | g2 endless;
++ game_players day='2025-02-01' game_id player_id: g1 ranks | g2 done;
++ leaderboards board_id campaign_id game_id status prizes: b1 over '' active [1] | b2 endless g2 active [] |
+    b3 endless g2 finalized [1];
++ leaderboard_adjustments entry_id board_id player_id: a1 b1 gained | a2 b2 done;
 + redemptions code_hash='' redemption_id player_id redeemed_at: o1 redeemed (now()) | o2 done '2025-02-01';
 + quest_completions quest_id player_id completed_at: q2 quested (now()) | q2 done '2025-02-01';
 + rewards won_at='2025-02-01' reward_id player_id status: w1 owed claimed | w2 sent fulfilling | w3 mailed won |
@@ -205,7 +210,7 @@ UNSETTLED: Final = scene("""
 async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) -> None:
     await connection.execute(NO_PLAYERS + UNSETTLED)
     found = await ask_t(connection, "erasure.idle", "", 10, 20, 99, "")
-    assert len(found) == 14 and [player for player, idle in found if idle] == ["done"]
+    assert len(found) == 16 and [player for player, idle in found if idle] == ["done"]
 
 
 @pytest.mark.parametrize(

@@ -10187,7 +10187,7 @@ class Standing(betterproto2.Message):
 
     reason: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Why there is no reward: PENDING, NO_SCORE, SUSPENDED, OUT_OF_STOCK, CAP_DAY, CAP_USER, PRIZE_ARCHIVED ...
+    Why there is no reward: PENDING, NO_SCORE, SUSPENDED, ERASED, OUT_OF_STOCK, CAP_DAY, CAP_USER ...
     """
 
     contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)

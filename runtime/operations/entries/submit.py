@@ -61,7 +61,7 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
     guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
     Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a request that only
-    withdraws consents works whatever the campaign's status and form are now, also for a suspended player.
+    withdraws consents works with every status and form of the campaign, also for a suspended player.
     PERMISSION_DENIED NOT_ELIGIBLE with `why`, or LOGIN_REQUIRED for a guest if no game of the campaign admits guests;
     nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
     CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE

@@ -121,15 +121,6 @@ class TestProcesses:
             assert settings.consumer_base_url
 
 
-def test_consumer_edge_starts_without_a_mail_server_if_its_issuer_signs_players_in() -> None:
-    named = "LOGIN_SENDER=none", "SMTP_URL=", "SMTP_FROM="
-    environ = filled_in(COMPOSE["services"]["consumer"]) | dict(one.split("=") for one in named)
-    Settings.from_env(environ, ["consumer"])
-    for pod in kubernetes.pods("production").values():
-        held = [one["secretRef"] for one in pod["containers"][0]["envFrom"] if "secretRef" in one]
-        assert all(secret["optional"] for secret in held if secret["name"] == "tombola-login")
-
-
 def test_settings_for_secret_rotation_and_foreign_issuers_reach_the_edges() -> None:
     settings = {field.name.upper() for field in fields(Settings)}
     another = {name for name in settings if name.startswith("JWKS_")}

@@ -159,7 +159,7 @@ def test_setting_that_opens_too_much_is_refused(environ: dict[str, str], refused
 @pytest.mark.parametrize(
     ("environ", "role", "refused"),
     [
-        ({"LOGIN_SENDER": "log"}, "consumer", {"LOGIN_SENDER"}),
+        *(({"LOGIN_SENDER": "log"}, "consumer", {"LOGIN_SENDER"}), ({"LOGIN_SENDER": "none"}, "consumer", set())),
         ({"LOGIN_SENDER": ""}, "consumer", {"LOGIN_SENDER"}),
         ({"HEADER_FALLBACK": "on"}, "consumer", {"HEADER_FALLBACK"}),
         *(({"HEADER_FALLBACK": "on"}, "admin", {"HEADER_FALLBACK"}), ({"LOGIN_SENDER": "log"}, "admin", set())),

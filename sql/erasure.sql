@@ -174,8 +174,9 @@ SELECT tenant_id FROM tenants ORDER BY tenant_id
 -- name: idle
 -- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
 -- $4 (0: never). Players are not idle while they have an entry to a campaign with a later end or an unconfirmed draw,
--- tickets or their currency in such a draw, a place on an active board with prizes, or an undelivered claimed reward.
--- Tickets of guests merged into them count. An erased player is idle only with data from after the erasure.
+-- tickets or their currency in such a draw, a place on an active board with prizes, or an undelivered reward: claimed,
+-- failed, or still to claim before a deadline. Tickets of guests merged into them count. An erased player is idle only with
+-- data from after the erasure.
 WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
@@ -201,7 +202,8 @@ SELECT n.player_id,
        AND NOT EXISTS (
            SELECT FROM rewards AS r LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
            WHERE r.tenant_id = $1 AND r.player_id = n.player_id
-             AND (greatest(r.won_at, r.claimed_at) >= n.since OR r.status IN ('claimed', 'fulfilling')
+             AND (greatest(r.won_at, r.claimed_at) >= n.since OR r.status IN ('claimed', 'fulfilling', 'failed')
+                  OR (r.status = 'won' AND r.expires_at > now())
                   OR t.status IN ('pending', 'delivering', 'awaiting', 'retry')))
        AND NOT EXISTS (
            SELECT FROM logins AS l WHERE l.tenant_id = $1 AND l.player_id = n.player_id AND l.ended_at IS NULL

@@ -95,5 +95,6 @@ class LimitSettings:
         "Days without a play, entry, redeemed code, completed quest, reward or active login after which a player's"
         " personal data are erased. The erasure waits for the end of each campaign that the player entered, for draws"
         " in which the player takes part, for leaderboards with prizes on which the player has a score, and for"
-        " undelivered rewards. Page views are deleted after as many days. 0: never.",
+        " undelivered rewards: claimed, failed, or still to claim before a deadline. Page views are deleted"
+        " after as many days. 0: never.",
     )

@@ -182,7 +182,8 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
 
 UNSETTLED: Final = scene("""
 + players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
-    owed | sent | mailed | done | became | saves | listed | ranks | gained;
+    owed | sent | mailed | done | became | saves | listed | ranks | gained |
+    failing | claims;
 + players player_id merged_into: was became;
 + quests type=daily quest_id: q2;
 + campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
@@ -201,8 +202,9 @@ UNSETTLED: Final = scene("""
 + leaderboard_adjustments entry_id board_id player_id: a1 b1 gained | a2 b2 done;
 + redemptions code_hash='' redemption_id player_id redeemed_at: o1 redeemed (now()) | o2 done '2025-02-01';
 + quest_completions quest_id player_id completed_at: q2 quested (now()) | q2 done '2025-02-01';
-+ rewards won_at='2025-02-01' reward_id player_id status: w1 owed claimed | w2 sent fulfilling | w3 mailed won |
-    w4 done won | w5 done fulfilled;
++ rewards won_at='2025-02-01' reward_id player_id status expires_at: w1 owed claimed - | w2 sent fulfilling - |
+    w3 mailed won - | w4 done won - | w5 done fulfilled - | w6 failing failed - | w7 done won '2025-02-02' |
+    w8 claims won (now() + interval '1 day') | w9 done expired (now() + interval '1 day');
 + tasks task_id reward_id status: k3 w3 pending | k5 w5 delivered;
 """)
 
@@ -210,7 +212,7 @@ UNSETTLED: Final = scene("""
 async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) -> None:
     await connection.execute(NO_PLAYERS + UNSETTLED)
     found = await ask_t(connection, "erasure.idle", "", 10, 20, 99, "")
-    assert len(found) == 16 and [player for player, idle in found if idle] == ["done"]
+    assert len(found) == 18 and [player for player, idle in found if idle] == ["done"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlencode
 import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from runtime.outgoing.connector import ATTEMPT_SECONDS, Connector, Unreachable, check_url
@@ -28,6 +30,8 @@ TOKEN_URL: Final = "https://oauth2.googleapis.com/token"
 SCOPE: Final = "https://www.googleapis.com/auth/spreadsheets"
 GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 KEY_LENGTH_MAX: Final = 8_000
+PEM_LENGTH_MAX: Final = 3_600
+"""Of an RSA key of 4,096 bits. OpenSSL checks each key, which stops the process: for over a second at 8,192 bits."""
 COLUMNS: Final = ("id", "type", "occurred_at", "campaign_id", "data.player_id")
 
 ASSERTION_SECONDS: Final = 3_600
@@ -72,7 +76,10 @@ def account_key(value: Any) -> Iterable[tuple[str, str]]:
         return
     try:
         account = msgspec.json.decode(value, type=_Account)
-        key = load_pem_private_key(account.private_key.encode(), None)
+        if len(account.private_key) > PEM_LENGTH_MAX:
+            yield "", "must have an RSA key of at most 4,096 bits: create a key of 2,048 bits, as Google does"
+            return
+        key = _loaded(account.private_key)
     except (ValueError, TypeError, msgspec.DecodeError):
         yield "", wrong
         return
@@ -80,6 +87,12 @@ def account_key(value: Any) -> Iterable[tuple[str, str]]:
         yield "", f"{wrong}, with an RSA key"
     elif problem := check_url(account.token_uri):
         yield "", f"has a token_uri that {problem}"
+
+
+@lru_cache(maxsize=256)
+def _loaded(pem: str) -> PrivateKeyTypes:
+    """Cached, since OpenSSL takes some 30 ms for each key, in which no other thread runs either."""
+    return load_pem_private_key(pem.encode(), None)
 
 
 async def append_row(connector: Connector, request: DeliveryRequest) -> Outcome:
@@ -135,7 +148,8 @@ async def _requested(connector: Connector, account: _Account, now: int) -> _Toke
         "exp": now + ASSERTION_SECONDS,
     }
     headers = {"kid": account.private_key_id} if account.private_key_id else None
-    assertion = jwt.encode(dict(claims), account.private_key, algorithm="RS256", headers=headers)
+    key: Any = _loaded(account.private_key)
+    assertion = jwt.encode(dict(claims), key, algorithm="RS256", headers=headers)
     body = urlencode({"grant_type": GRANT, "assertion": assertion}).encode()
     answer = await connector.post(account.token_uri, body, {"Content-Type": FORM})
     if answer.status != 200:

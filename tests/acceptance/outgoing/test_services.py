@@ -14,6 +14,7 @@ from msgspec import json
 from standardwebhooks import Webhook
 
 from runtime.actors import address_limit
+from runtime.outgoing.services import google_sheets
 from tests.support.deliveries import SECRET
 from tests.support.receiver import Got, Receiver
 from tests.support.resources import make_campaign
@@ -106,6 +107,9 @@ async def test_google_sheet_gets_a_row_with_a_cached_token(target: Service) -> N
     assert (failed["http_status"], tokens[0] in failed["answer"]) == (401, False)
     await target.emit()
     assert len(tokens) == 2 and await target.status() == "DELIVERED"
+    assert google_sheets._loaded.cache_info().misses == 1, "loading a key stops the process for a while"
+    ((_, problem),) = google_sheets.account_key(json.encode({**key, "private_key": "x" * 4_000}).decode())
+    assert "4,096 bits" in problem
     moved_config = {**sheet, "service": "google_sheets", "url": "https://elsewhere.example", **ASKED}
     del moved_config["secret"]
     body = {"config": moved_config}

@@ -301,13 +301,13 @@ RETURNING board_id;
 SELECT finalized_at IS NOT NULL FROM leaderboards WHERE tenant_id = $1 AND board_id = $2;
 
 -- name: insert_standings
--- Stores the final ranking. Rank i is position i of the arrays; a rank with a prize is PENDING until awarded. A score of
--- 0 or less gets no prize: NO_SCORE if its rank has one. Nor does a player who is suspended (SUSPENDED) or
--- erased (ERASED).
+-- Stores a part of the final ranking. Rank $8 + i is position i of the arrays; a rank with a prize is PENDING until
+-- awarded. A score of 0 or less gets no prize: NO_SCORE if its rank has one. Nor does a player who is suspended
+-- (SUSPENDED) or erased (ERASED).
 -- $1 tenant, $2 board, $3 players, $4 names, $5 scores, $6 achieved_at in microseconds, $7 the ranks' prizes ('': none).
 INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at, prize_id,
                                    reason)
-SELECT $1, $2, n.rank, n.player_id, n.display_name, n.score,
+SELECT $1, $2, $8::bigint + n.rank, n.player_id, n.display_name, n.score,
        timestamptz 'epoch' + n.achieved_us * interval '1 microsecond',
        CASE WHEN n.score > 0 THEN n.prize_id ELSE '' END,
        CASE WHEN n.prize_id = '' THEN '' WHEN n.score <= 0 THEN 'NO_SCORE'

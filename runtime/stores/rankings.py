@@ -108,7 +108,7 @@ class Rankings:
         """The whole board from Postgres, computed now. None: no such board."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
-        return counted_of(rows)
+        return await counted_of(rows)
 
     # -- writing -----------------------------------------------------------------------------
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from runtime import messages as m
+
+AT_ONCE: Final = 5_000
+"""Rows handled before other requests get a turn: a board may have a million."""
 
 
 class Place(NamedTuple):
@@ -51,12 +55,20 @@ class Counted:
     as_of: float
     scores: list[Score]
 
-    def top(self, after: Place | None, limit: int, player_id: str) -> Top:
+    async def top(self, after: Place | None, limit: int, player_id: str) -> Top:
         """Up to `limit` places after a position."""
         start = bisect_right(self.scores, _order(after), key=lambda one: _order(one.position)) if after else 0
-        mine = (i for i, one in enumerate(self.scores) if one.player_id == player_id) if player_id else iter(())
-        me = next((ranking(i + 1, self.scores[i]) for i in mine), None)
-        return Top(start + 1, self.scores[start : start + limit], me)
+        return Top(
+            start + 1, self.scores[start : start + limit], await self._place_of(player_id) if player_id else None
+        )
+
+    async def _place_of(self, player_id: str) -> m.Ranking | None:
+        for index, one in enumerate(self.scores):
+            if one.player_id == player_id:
+                return ranking(index + 1, one)
+            if index % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        return None
 
 
 def ranking(rank: int, score: Score) -> m.Ranking:
@@ -70,16 +82,19 @@ def ranking(rank: int, score: Score) -> m.Ranking:
     )
 
 
-def counted_of(rows: Sequence[Any]) -> Counted | None:
+async def counted_of(rows: Sequence[Any]) -> Counted | None:
     """A board from the rows of `scores`; None if there is no such board."""
     if not rows:
         return None
     head = rows[0]
-    scores = [
-        Score(row["player_id"], row["display_name"], row["score"], row["achieved_us"])
-        for row in rows
-        if row["score"] is not None
-    ]
+    scores: list[Score] = []
+    for start in range(0, len(rows), AT_ONCE):
+        await asyncio.sleep(0)
+        scores += [
+            Score(row["player_id"], row["display_name"], row["score"], row["achieved_us"])
+            for row in rows[start : start + AT_ONCE]
+            if row["score"] is not None
+        ]
     known = {name: head[name] for name in ("board_id", "status", "config", "version", "as_of")}
     return Counted(**known, scores=scores)
 

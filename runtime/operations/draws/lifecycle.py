@@ -97,7 +97,7 @@ async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.R
             return
         await connection.execute(_ALLOW_COMPUTING)
         found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=COUNT_SECONDS)
-        if (counted := counted_of(found)) is None:
+        if (counted := await counted_of(found)) is None:
             raise illegal(row["id"], row["status"], f"leaderboard {tickets['ranking']} does not exist")
         columns = ([one.player_id for one in counted.scores], [one.score for one in counted.scores])
         await connection.execute(_SQL["freeze_scores"], tenant_id, row["id"], *columns, timeout=COUNT_SECONDS)

@@ -191,7 +191,7 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
     top = await engine.rankings.top(tenant_id, request.id, None, 1, player_id)
     if top is None or top.me is None:
         counted = await engine.rankings.count(tenant_id, request.id)
-        top = counted.top(None, 1, player_id) if counted is not None else None
+        top = await counted.top(None, 1, player_id) if counted is not None else None
     if top is None or top.me is None:
         return m.RankingReply(ranking=m.Ranking(player_id=player_id))  # Disqualified since the commit.
     # Stored without the name, which the player may change or have erased. A retry gets the current name.

@@ -20,7 +20,7 @@ from runtime.operations import audit
 from runtime.operations.leaderboards.board_admin import get_leaderboard, lock
 from runtime.operations.leaderboards.rank_prizes import RankPrizes
 from runtime.stores.rankings import COUNT_SECONDS
-from runtime.stores.scores import Score, counted_of
+from runtime.stores.scores import AT_ONCE, Score, counted_of
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -82,10 +82,11 @@ async def _close(
         assert closed is not None, "the board is locked, and neither finalized nor archived"
         await connection.execute(_SQL["allow_computing"])
         rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
-        counted = counted_of(rows)
+        counted = await counted_of(rows)
         assert counted is not None
-        columns = _standings(counted.scores, before["prizes"])
-        await connection.execute(_SQL["insert_standings"], tenant_id, board_id, *columns, timeout=COUNT_SECONDS)
+        for start in range(0, len(counted.scores), AT_ONCE):
+            columns = _standings(counted.scores[start : start + AT_ONCE], start, before["prizes"])
+            await connection.execute(_SQL["insert_standings"], tenant_id, board_id, *columns, timeout=COUNT_SECONDS)
         after = {"status": "finalized", "players": len(counted.scores)}
         await audit.record(connection, tenant_id, "leaderboard.finalize", board_id, after=after)
         return True
@@ -93,15 +94,16 @@ async def _close(
     return await engine.database.transaction(work)
 
 
-def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[Any], ...]:
-    """$3 and the following of `insert_standings`."""
+def _standings(scores: list[Score], ahead: int, prizes: list[dict[str, Any]]) -> tuple[Any, ...]:
+    """$3 and the following of `insert_standings`, for players behind so many others."""
     last = max((one["to_rank"] for one in prizes), default=0)
     return (
         [one.player_id for one in scores],
         [one.display_name for one in scores],
         [one.score for one in scores],
         [one.achieved_us for one in scores],
-        [_prize_at(rank, prizes) if rank <= last else "" for rank in range(1, len(scores) + 1)],
+        [_prize_at(rank, prizes) if rank <= last else "" for rank in range(ahead + 1, ahead + len(scores) + 1)],
+        ahead,
     )
 
 

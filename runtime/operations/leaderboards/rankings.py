@@ -50,7 +50,7 @@ async def _by_rows(engine: Engine, request: m.ListRankingsRequest, after: Place 
     if counted is None:
         raise unknown("leaderboard", request.id)
     engine.rankings.rebuild_soon(tenant_id, request.id)
-    return counted.top(after, page.fetch, request.player_id)
+    return await counted.top(after, page.fetch, request.player_id)
 
 
 async def _finalized(

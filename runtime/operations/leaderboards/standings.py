@@ -56,7 +56,7 @@ async def _live(
     after = None if isinstance(after, int) else after
     top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, "")
     if top is None and (counted := await engine.rankings.counted(tenant_id, request.id)) is not None:
-        top = counted.top(after, page.fetch, "")
+        top = await counted.top(after, page.fetch, "")
     if top is None:
         return m.ListStandingsReply(pagination=m.Pagination())
     shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)

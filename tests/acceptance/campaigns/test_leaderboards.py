@@ -170,7 +170,10 @@ async def assert_books_balance(stack: Stack) -> None:
     assert rows == []
 
 
-async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(stack: Stack) -> None:
+async def test_finalize_gives_prizes_by_rank_and_repeats_its_answer(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finalize, "AT_ONCE", 2)
     campaign_id, game_id, _ = await open_games(stack)
     gold, silver = await make_prize(stack, name="Gold"), await make_prize(stack, name="Silver", stock={"total": 1})
     points = await make_prize(stack, name="Points", type="points", value=50)

@@ -155,9 +155,11 @@ async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Co
     erased = "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'bob' THEN 0 ELSE 1 END)"
     await connection.execute(f"{erased} WHERE player_id IN ('bob', 'gil')")
     ranked = (["gus", "bob", "gil", "zoe"], [""] * 4, [4, 3, 2, 1], [0] * 4, ["mug", "mug", "mug", ""])
-    await ask(connection, "insert_standings", "t", "sum", *ranked)
-    stored = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
-    assert [row[0] for row in stored] == ["SUSPENDED", "PENDING", "ERASED", ""]
+    await ask(connection, "insert_standings", "t", "sum", *ranked, 5)
+    ranks = "SELECT rank, reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank"
+    assert [tuple(row) for row in await connection.fetch(ranks)] == [
+        *((6, "SUSPENDED"), (7, "PENDING"), (8, "ERASED"), (9, ""))
+    ]
 
 
 async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[tuple[Any, ...]]]:

@@ -2,15 +2,17 @@
 
 Dispatch runs off every request's path. The delivery log has a row for each event and integration; failed or skipped
 deliveries are retried from that row on the delivery schedule (`retry_due`). Each integration has its own bulkhead and
-circuit breaker, so a slow or unreachable one does not affect the others.
+circuit breaker, so a slow or unreachable one does not affect the others. Each tenant has a bulkhead as well: many slow
+integrations leave connections for other tenants.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -25,11 +27,11 @@ from runtime.actors.address_limit import TOO_MANY_MESSAGES, AddressLimit
 from runtime.actors.delivery_log import TRIED_SECONDS, DeliveryLog, LogEntry
 from runtime.actors.included import included
 from runtime.actors.mailing import EMAIL, Mailing, causes_none
-from runtime.errors import Fault
+from runtime.errors import Fault, Status
 from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
-from runtime.outgoing.connector import Connector
+from runtime.outgoing.connector import CONNECTIONS, Connector
 from runtime.outgoing.integrations import integration_provider, limited_number
 from runtime.outgoing.providers import (
     DeliveryRequest,
@@ -50,6 +52,12 @@ _SQL: Final = sql.load("integrations")
 
 PLACES: Final = 16
 """Concurrent attempts at one integration."""
+
+TENANT_PLACES: Final = CONNECTIONS // 4
+"""Concurrent attempts at all integrations of a tenant."""
+
+TRIES_MAX: Final = 16
+"""Tests and resends of a tenant that staff wait for at a time."""
 
 QUEUE_MAX: Final = 10_000
 """Events that wait for a slot; beyond it events are skipped and retried later."""
@@ -75,7 +83,7 @@ ENDED_MAX: Final = 256
 """Retries per integration whose age one pass checks. More than arrive between two passes, or the log would grow."""
 
 RETRY_LEASE_SECONDS: Final = 60.0
-"""Lease of a retry, longer than waiting for a slot plus an attempt; a crashed worker's retries resume after it."""
+"""Lease of a retry, longer than waiting for both slots plus an attempt; a crashed worker's retries resume after it."""
 
 BREAKER_OPEN: Final = "skipped: this integration failed too often recently"
 QUEUE_FULL: Final = "skipped: too many events are queued for this integration"
@@ -106,7 +114,7 @@ class _Isolation:
     __slots__ = ("breaker", "bulkhead")
 
     def __init__(self) -> None:
-        self.bulkhead = Bulkhead(places=PLACES, wait_seconds=WAIT_SECONDS, queue_max=QUEUE_MAX)
+        self.bulkhead = _bulkhead(PLACES)
         self.breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
 
     def room(self, now: float) -> int:
@@ -114,6 +122,10 @@ class _Isolation:
         if self.breaker.is_open(now):
             return 0
         return PLACES if self.breaker.is_closed else 1
+
+
+def _bulkhead(places: int) -> Bulkhead:
+    return Bulkhead(places=places, wait_seconds=WAIT_SECONDS, queue_max=QUEUE_MAX)
 
 
 class Dispatcher:
@@ -126,6 +138,8 @@ class Dispatcher:
         self._mailing = Mailing(settings, database, keyring)
         self._limit = AddressLimit(keyring, database)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
+        self._tenants: dict[str, Bulkhead] = {}
+        self._tries: collections.Counter[str] = collections.Counter()
         self._cached: dict[str, tuple[float, list[Any]]] = {}  # start of the read, and its rows
         self._reading: dict[str, asyncio.Lock] = {}
         self.log = DeliveryLog(database)
@@ -143,6 +157,18 @@ class Dispatcher:
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
         selected = (row for row in rows if not of_merchant or row["merchant_id"] == of_merchant)
         return [self._begin(row, event) for row in selected if _matches(row, event) and _was_active(row, event)]
+
+    @contextmanager
+    def place_for_try(self, tenant_id: str) -> Iterator[None]:
+        """A place for a test or a resend of the tenant, while staff wait for it. UNAVAILABLE OVERLOADED without one."""
+        if self._tries[tenant_id] >= TRIES_MAX:
+            message = "too many tests and resends are running; try again once they have ended"
+            raise Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=5)
+        self._tries[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._tries[tenant_id] -= 1
 
     def try_once(self, event: Event, row: Any, attempts: int = 0, *, again: bool = False) -> asyncio.Task[LogEntry]:
         """Starts one delivery to an integration of any status. The task returns the log entry.
@@ -307,16 +333,21 @@ class Dispatcher:
         trace.current.set(event.trace_id)  # Applies to this task only.
         if isolation.breaker.is_open(time.monotonic()):
             return self._skipped(row, event, attempts, BREAKER_OPEN)
-        entry = await isolation.bulkhead.enter()
-        if entry is not Entry.ENTERED:
-            return self._skipped(row, event, attempts, QUEUE_FULL if entry is Entry.QUEUE_FULL else TIMED_OUT)
+        if (tenant := self._tenants.get(event.tenant_id)) is None:
+            tenant = self._tenants[event.tenant_id] = _bulkhead(TENANT_PLACES)
+        entered: list[Bulkhead] = []
         try:
+            for bulkhead in (isolation.bulkhead, tenant):
+                if (entry := await bulkhead.enter()) is not Entry.ENTERED:
+                    return self._skipped(row, event, attempts, QUEUE_FULL if entry is Entry.QUEUE_FULL else TIMED_OUT)
+                entered.append(bulkhead)
             if not isolation.breaker.admits(time.monotonic()):
                 return self._skipped(row, event, attempts, BREAKER_OPEN)
             await self._attempt(isolation.breaker, row, event, attempts, logged=logged)
             return True
         finally:
-            isolation.bulkhead.leave()
+            for bulkhead in entered:
+                bulkhead.leave()
 
     async def _attempt(
         self,

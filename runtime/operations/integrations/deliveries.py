@@ -56,8 +56,9 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
     async def record_try(connection: asyncpg.Connection) -> None:
         await audit.record(connection, tenant_id, "integration.test", request.id, after={"event_id": event.id})
 
-    await engine.database.transaction(record_try)
-    delivery = await _outcome(event, request.id, engine.dispatcher.try_once(event, row))
+    with engine.dispatcher.place_for_try(tenant_id):
+        await engine.database.transaction(record_try)
+        delivery = await _outcome(event, request.id, engine.dispatcher.try_once(event, row))
     return m.IntegrationDeliveryReply(delivery=delivery)
 
 
@@ -86,9 +87,10 @@ async def resend_delivery(engine: Engine, request: m.ResendDeliveryRequest) -> m
         after = {"event_id": event.id, "delivery_id": request.delivery_id}
         await audit.record(connection, tenant_id, "integration.resend", request.id, after=after)
 
-    await engine.database.transaction(record_try)
-    attempt = engine.dispatcher.try_once(event, row, logged["attempts"], again=logged["status"] == "retry")
-    delivery = await _outcome(event, request.id, attempt)
+    with engine.dispatcher.place_for_try(tenant_id):
+        await engine.database.transaction(record_try)
+        attempt = engine.dispatcher.try_once(event, row, logged["attempts"], again=logged["status"] == "retry")
+        delivery = await _outcome(event, request.id, attempt)
     delivery.id, delivery.created_at = request.delivery_id, logged["created_at"]
     return m.IntegrationDeliveryReply(delivery=delivery)
 

@@ -1,10 +1,12 @@
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
+from runtime.actors.dispatcher import TRIES_MAX
 from runtime.events import TYPES, LeaderboardFinalized
 from tests.support.deliveries import SECRET, deliveries, event, register, working
 from tests.support.operations import make_merchant
@@ -190,6 +192,11 @@ async def test_stored_answer_is_short_and_masks_secrets(stack: Any, receiver: Re
 
     receiver.replies = [echo]
     reply = (await stack.admin("POST", f"/admin/integrations/{integration_id}/test", {})).data
+    with ExitStack() as places:
+        for _ in range(TRIES_MAX):
+            places.enter_context(stack.engine.dispatcher.place_for_try(stack.tenant_id))
+        refused = await stack.admin("POST", f"/admin/integrations/{integration_id}/test", {})
+        assert refused.envelope["data"]["reason"] == "OVERLOADED"
     await stack.engine.dispatcher.log.wait_until_written()
     (logged,) = await deliveries(stack, integration_id, 1)
     sent = receiver.all[0].headers

@@ -363,8 +363,11 @@ async def test_close_waits_until_the_log_is_written(receivers: Receivers, rival:
     assert [row["status"] for row in await receivers.log()] == ["delivered"] and not receivers.dispatcher._tasks
 
 
-async def test_event_without_a_place_is_retried(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("PLACES", 1), ("QUEUE_MAX", 1), ("WAIT_SECONDS", 0.05)):
+@pytest.mark.parametrize("places", ["PLACES", "TENANT_PLACES"])
+async def test_event_without_a_place_is_retried(
+    receivers: Receivers, monkeypatch: pytest.MonkeyPatch, places: str
+) -> None:
+    for name, value in ((places, 1), ("QUEUE_MAX", 1), ("WAIT_SECONDS", 0.05)):
         monkeypatch.setattr(dispatching, name, value)
     await receivers.listens("one")
     go = receivers.hold(Delivered())

@@ -10,6 +10,7 @@ from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.mailbox import Key, Mailboxes, Request, State
 from runtime.actors.starts import Starts
 from runtime.outgoing.objects import Objects
+from runtime.outgoing.sending import Sending
 from runtime.settings import Settings
 from runtime.settings.kinds import bucket_of
 from runtime.stores.clock import Clock
@@ -32,7 +33,8 @@ class Engine:
     elsewhere, the commit's guard detects the stale version. keyring: the keys to sign and encrypt with. committer:
     writes the actors' decisions. rankings: the live leaderboards. dispatcher: delivers events to integrations. starts:
     counts game starts. leases: the background jobs that this process runs for all of them. log_passes: the passes over
-    tenants' logs that requests wait for. objects: the bucket of assets; None: they are in the database.
+    tenants' logs that requests wait for. sending: limits the sending of login codes. objects: the bucket of assets;
+    None: they are in the database.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class Engine:
     starts: Starts = field(init=False)
     leases: Leases = field(init=False)
     log_passes: SingleFlight = field(init=False, default_factory=SingleFlight)
+    sending: Sending = field(init=False, default_factory=Sending)
     objects: Objects | None = field(init=False, default=None)
     clock: Clock = field(init=False)
 

@@ -39,6 +39,7 @@ from runtime.operations import API
 from runtime.operations.players.logins import END_LOGINS
 from runtime.operations.players.profiles import LINK_CONTACT, RESOLVE_PLAYER
 from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
+from runtime.outgoing.sending import Sending
 from runtime.settings import SettingsError
 from runtime.wire import codec
 from runtime.wire.contacts import normalized
@@ -75,6 +76,7 @@ def mount(app: web.Application, edge: Edge) -> None:
         sender,
         Challenges(edge.caller, keys(b"login"), counter_key, limit_addresses=edge.settings.rate_limits),
         Refresh(edge.caller, keys(b"refresh")),
+        Sending(),
     )
     for row, handler in login.routes().items():
         app.router.add_post(API + row.path, handler)
@@ -93,6 +95,7 @@ class Login:
     sender: Sender
     challenges: Challenges
     refreshes: Refresh
+    sending: Sending
 
     def routes(self) -> dict[LoginRow, Handler]:
         """Each row's handler."""
@@ -121,7 +124,7 @@ class Login:
                 await self.challenges.send(scope, value, issued)
             else:
                 code = LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at)
-                await self.sender.send(code)
+                await self.sending.send(self.sender, code, own=False)
         except (SendFailed, Fault) as error:
             if isinstance(error, Fault) and error.reason == "CORE_UNAVAILABLE":
                 raise  # The code may have been sent, so its limits stay charged.

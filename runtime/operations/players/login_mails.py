@@ -35,7 +35,8 @@ async def send_login_code(engine: Engine, request: m.SendLoginCodeRequest) -> m.
     try:
         if (sender := sender_of(engine.settings, tenant_id, stored)) is None:
             raise SendFailed("no mail server is set up")
-        await sender.send(LoginCode(tenant_id, "email", request.contact, request.code, request.expires_at))
+        code = LoginCode(tenant_id, "email", request.contact, request.code, request.expires_at)
+        await engine.sending.send(sender, code, own=bool(stored.get("secret")))
     except (SendFailed, VaultError, ValueError) as error:
         log.error("login_code_not_sent", sender="tenant", tenant_id=tenant_id, why=str(error))
         raise Fault(

@@ -6,6 +6,7 @@ import pytest
 from runtime.errors import Fault, Status
 from runtime.http.login.challenges import Challenges
 from runtime.operations.key_rotation import Rotation
+from runtime.outgoing import sending
 from runtime.outgoing.vault import Vault, sender_context
 from runtime.settings import Key
 from tests.support.guests import log_in
@@ -49,6 +50,9 @@ async def test_tenants_sender_and_server_send_its_mails(
     assert (await start(stack, ADDRESS, "email")).code == "OK"
     assert str(mailbox.parsed[-1]["From"]) == "Fair <win@fair.example>"
     await let_resend(stack)
+    with monkeypatch.context() as full:
+        full.setattr(sending, "PLACES", 0)
+        assert (await start(stack, ADDRESS, "email")).reason == "SENDER_UNAVAILABLE"
     with monkeypatch.context() as lost:
         lost.setattr(Challenges, "send", _lost)
         assert (await start(stack, ADDRESS, "email")).reason == "CORE_UNAVAILABLE"

@@ -17,6 +17,7 @@ ROWS: Final = (
         run=submit_entry,
         consumer=Consumer(Access.EITHER, RoutePolicy.ACT),
         while_suspended=True,  # It checks that itself, and admits withdrawals of consents.
+        lengthy=True,
         refusals=(
             "SUSPENDED",
             "NOT_ELIGIBLE",

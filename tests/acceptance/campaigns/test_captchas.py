@@ -85,6 +85,7 @@ async def test_token_is_verified_by_the_service_and_counts_once(stack: Stack, mo
     assert (await submit(stack, campaign_id, "ann", "t")).reason == "CAPTCHA_UNAVAILABLE", "not configured"
 
     async def verified(got: Got) -> web.StreamResponse:
+        await asyncio.sleep(0.4)  # sleeps: longer than other requests may take
         form = {name: values[0] for name, values in parse_qs(got.body.decode()).items()}
         return web.json_response({"success": form == {"secret": "s3cret", "response": "good"}})
 
@@ -93,6 +94,7 @@ async def test_token_is_verified_by_the_service_and_counts_once(stack: Stack, mo
         local = {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.1"),), "captcha_site_key": "site"}
         settings = replace(stack.engine.settings, captcha_verify_url=service.url, captcha_secret="s3cret", **local)
         monkeypatch.setattr(stack.engine, "settings", settings)
+        monkeypatch.setattr(stack.process.core, "_answer_seconds", 0.3)
         assert (await asked(stack, campaign_id)) == {"kind": "siteverify", "site_key": "site"}
         tries = (("ann", "bad"), ("ann", "good"), ("bob", "good"))
         answers = [(await submit(stack, campaign_id, *one)).reason for one in tries]

@@ -72,10 +72,10 @@ async def serve(
 
     Port 0 picks a free one: see `runner.addresses`. `sockets` are inherited ones for the port: on cleanup, connections
     then have GOODBYE_SECONDS to move to the process that inherits the sockets next. `access_log_every` logs one of so
-    many requests (0: none) and every response of 500 and above; aiohttp's own access log halves the throughput. `gate`
-    refuses requests before any other work. `cors` applies the CORS rules. `connections_max` is the total limit; each
-    address has a share of it, trusted `proxies` all of it. `traffic` counts the requests. `short_path`: see
-    short_path.py.
+    many requests (0: none) and every response of 500 and above except 503; aiohttp's own access log halves the
+    throughput. `gate` refuses requests before any other work. `cors` applies the CORS rules. `connections_max` is the
+    total limit; each address has a share of it, trusted `proxies` all of it. `traffic` counts the requests.
+    `short_path`: see short_path.py.
     """
     runner = Runner(
         app,
@@ -287,10 +287,12 @@ def enveloped(
             await cors.add_headers(request, response)
         if traffic is not None:
             traffic.count(request, response.status, perf_counter() - began)
-        if access_log_every or response.status >= 500:
+        # An overload refuses thousands a second: a line for each would add to it.
+        failed = response.status >= 500 and response.status != 503
+        if access_log_every or failed:
             nonlocal seen
             seen += 1
-            if response.status >= 500 or seen % access_log_every == 0:
+            if failed or seen % access_log_every == 0:
                 _log_access(request, response)
         return response
 

@@ -72,9 +72,7 @@ class ProcessSettings:
     # Logs
     log_level: str = setting(choice("debug", "info", "warning", "error"), "info", "Minimum level that is logged.")
     log_format: str = setting(choice("json", "console"), "json", "One JSON object per line, or plain text.")
-    log_sample: float = setting(
-        number(0, 1, "0 to 1"), "0.01", "Share of successful requests that is logged; failures always are."
-    )
+    log_sample: float = setting(number(0, 1, "0 to 1"), "0.01", "Share of requests that is logged; HTTP 500 always is.")
 
     @property
     def outgoing_service_token(self) -> str:

@@ -293,15 +293,16 @@ async def test_path_finds_the_handler_that_aiohttp_finds() -> None:
 
 async def test_access_log_samples_requests() -> None:
     async def plain(request: web.Request) -> web.Response:
-        return ok({})
+        raise Fault(Status.UNAVAILABLE, "OVERLOADED", "try again") if request.query["token"] == "secret" else KeyError
 
     app = make_app()
     app.router.add_get("/", plain)
     runner = await serve(app, "127.0.0.1", 0, access_log_every=10)
     with capture_logs() as lines:
-        for _ in range(20):
-            await send(runner, get("/?token=secret"))
-    assert [(line["path"], line["http_status"]) for line in lines if line["event"] == "request"] == [("/", 200)] * 2
+        for token in (*["secret"] * 20, "other"):
+            await send(runner, get(f"/?token={token}"))
+    logged = [(line["path"], line["http_status"]) for line in lines if line["event"] == "request"]
+    assert logged == [("/", 503)] * 2 + [("/", 500)]
     await runner.cleanup()
 
 

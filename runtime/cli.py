@@ -258,8 +258,7 @@ async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int, ha
 
     stop = stop_on_signals()
     if handed is not None:
-        # Only the supervisor's end makes the link readable.
-        asyncio.get_running_loop().add_reader(handed.link, stop.set)
+        stop_with_supervisor(handed.link, stop)
 
     async def on_ready() -> None:
         print(f"tombola: ready ({', '.join(roles)})", file=sys.stderr, flush=True)
@@ -270,6 +269,17 @@ async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int, ha
         await serve(settings, roles, stop=stop, on_ready=on_ready, inherited=handed)
     finally:
         yielding.cancel()
+
+
+def stop_with_supervisor(link: int, stop: asyncio.Event) -> None:
+    """Sets the event when the supervisor ends, which alone makes the link to it readable."""
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        loop.remove_reader(link)  # It stays readable, and would wake the loop at once, over and over, during the drain.
+        stop.set()
+
+    loop.add_reader(link, ended)
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -14,6 +14,7 @@ import pytest
 
 from ops.servers.base import free_port, free_ports
 from runtime import supervisor
+from runtime.cli import stop_with_supervisor
 from runtime.supervisor import Port, Supervisor, SupervisorError
 from tests.support.waiting import until
 
@@ -157,3 +158,12 @@ async def test_ports_that_cannot_be_shared_are_refused_by_name(stage: Stage) -> 
         number = taken.getsockname()[1]
         with pytest.raises(SupervisorError, match="free it, or set TAKEN_PORT"):
             stage.supervisor(Port("TAKEN_PORT", "127.0.0.1", number))
+
+
+async def test_process_stops_once_when_its_supervisor_has_ended() -> None:
+    (link, end), stop = socket.socketpair(), asyncio.Event()
+    with link:
+        stop_with_supervisor(link.fileno(), stop)
+        end.close()
+        await stop.wait()
+        assert not asyncio.get_running_loop().remove_reader(link), "it stays readable, and the loop would not rest"

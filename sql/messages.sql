@@ -17,7 +17,7 @@ ON CONFLICT (tenant_id, integration_id) DO UPDATE SET
 -- What a message to player $3 of campaign $2 says and where it goes: about reward $4 and draw $5 ('' = none). A merged
 -- guest's messages go to its player. The address is the verified one of the login; without one, that of the entry.
 -- No row: no such campaign.
-SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, p.erased_at IS NOT NULL AS is_erased,
+SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, is_erased($1, w.id) AS is_erased,
        p.status = 'suspended' AS is_suspended,
        coalesce(nullif(p.display_name, ''), e.fields ->> 'first_name', e.fields ->> 'name', '') AS player_name,
        coalesce(nullif(e.locale, ''), p.locale, '') AS language,

@@ -183,7 +183,11 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
         retries = "SELECT count(*) FROM integration_deliveries WHERE status = 'retry'"
         await until(lambda: stack.database.fetchval(retries), lambda it: it == 0)
         assert await log() == [no_address, ("SKIPPED", "the player was erased"), refused]
-    assert mailbox.mails == []
+        assert mailbox.mails == []
+        await enter(own_world, "bob")
+        await own_world.round(game_id, "bob")
+        await deliveries(stack, integration_id, 4)
+        assert len(mailbox.mails) == 1, "bob has come back"
     [shown] = (await stack.admin("GET", "/admin/players/ann/messages")).data["items"]
     facts = ("MESSAGE_KIND_WON", "Mug", "INTEGRATION_DELIVERY_STATUS_SKIPPED", no_address[1])
     assert (shown["kind"], shown["subject"], shown["status"], shown["error"]) == facts

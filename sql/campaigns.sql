@@ -223,6 +223,10 @@ SELECT (jsonb_populate_record(b, $3 || jsonb_build_object(
 FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.board_id = $2
 
+-- name: keep_boards_open
+-- Clears the ends of campaign $2's boards that are past them: the job would finalize these boards at once.
+UPDATE leaderboards SET end_date = NULL WHERE tenant_id = $1 AND campaign_id = $2 AND end_date <= now()
+
 -- name: integrations_to_copy
 -- The integrations limited to the campaign, except that of its messages.
 SELECT integration_id, config FROM integrations WHERE tenant_id = $1 AND campaign_id = $2 AND type <> 'email'

@@ -8,8 +8,8 @@ again and integrations are paused.
 
 All dates move by the same number of whole days in the campaign's time zone (`shift_days` in the reply). If a start is
 requested, they move to its day. Otherwise, if the original has begun, they move so that the copy begins at the next
-same time of day. Missing dates stay missing. Without a start, dates move only once the original's end is past, by whole
-days since its creation.
+same time of day. Missing dates stay missing, and a draw or board that would be past its end has none. Without a start,
+dates move only once the original's end is past, by whole days since its creation.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
             would = "end before it begins" if row["inverted"] else "last past the year 9999"
             checks.problem(field, f"{row['kind']} {row['name']!r} would {would}")
         checks.raise_found()
+        await connection.execute(_SQL["keep_boards_open"], tenant_id, copy.new_id)
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
         return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)

@@ -146,7 +146,8 @@ def moved(engine: Engine, tenant_id: str, prize_id: str, column: Mapping[str, An
     """The column of a copy, with its own seed and later times."""
     release = message(column)
     assert release is not None
-    release.starts_at, release.ends_at = later(release.starts_at), later(release.ends_at)
+    if release.kind != TIMES:
+        release.starts_at, release.ends_at = later(release.starts_at), later(release.ends_at)
     for one in release.times:
         one.at = later(one.at)
     copied = stored(engine, tenant_id, prize_id, release, None)

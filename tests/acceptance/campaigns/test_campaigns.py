@@ -343,6 +343,22 @@ async def test_duplicate_with_dates_shifts_quests_and_boards(stack: Stack) -> No
     assert {name: still[name] for name in dates} == dates, "the original stays as it is"
 
 
+async def test_duplicate_with_an_earlier_start_moves_timed_releases_and_ends_no_board(stack: Stack) -> None:
+    today = int(time.time()) // DAY * DAY
+    campaign = await make_campaign(stack, start_date=today + 30 * DAY)
+    timed = {"kind": "TIMES", "times": [{"at": today + 31 * DAY, "units": 1}]}
+    await make_prize(stack, campaign_id=campaign["id"], stock={"total": 1}, release=timed)
+    await make_board(stack, campaign["id"], end_date=today + 3 * DAY)
+    path = f"/admin/campaigns/{campaign['id']}/duplicate"
+    copy = (await stack.admin("POST", path, {"start_date": today + 10 * DAY})).data
+    [[prize], [board]] = [
+        (await stack.admin("GET", f"/admin/{kind}", campaign_id=copy["id"])).data["items"]
+        for kind in ("prizes", "leaderboards")
+    ]
+    assert [one["at"] for one in prize["release"]["times"]] == [today + 11 * DAY]
+    assert board["end_date"] == 0, "a board past its end would be finalized at once"
+
+
 async def test_duplicate_with_dates_that_end_a_part_before_it_begins_is_refused(stack: Stack) -> None:
     start = int(time.time()) // DAY * DAY + DAY
     dates = {"start_date": start, "end_date": start + 7 * DAY}

@@ -58,6 +58,10 @@ RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turn
 -- $1 tenant, $2 quest. No row: unknown.
 SELECT quest_id FROM quests WHERE tenant_id = $1 AND quest_id = $2 FOR UPDATE;
 
+-- name: has_completions
+-- Whether a player has completed the quest. $1 tenant, $2 quest.
+SELECT EXISTS (SELECT FROM quest_completions WHERE tenant_id = $1 AND quest_id = $2);
+
 -- name: remove
 -- Deletes a quest without completions, and its reported events. No row: it has completions.
 WITH deleted AS (

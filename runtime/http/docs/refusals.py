@@ -205,8 +205,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "HAS_HISTORY": Refusal(
         _NOT_NOW,
         "after the first play, wallet scope, merchant, currency, or a type of points or turns cannot change; nor can"
-        " a channel that undelivered rewards rely on, or a merchant whose wallet a pack or open draw"
-        " uses. `field` is the one that cannot",
+        " a channel that undelivered rewards rely on, a merchant whose wallet a pack or open draw uses,"
+        " or the campaign of a completed quest. `field` is the one that cannot",
         {"field": "wallet_scope"},
     ),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "the total would be below the number already awarded"),

@@ -69,7 +69,7 @@ ROWS: Final = (
         resource="quest",
         admin=DESIGNERS,
         invalidates_cache=True,
-        refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
+        refusals=("UNKNOWN_CAMPAIGN", "HAS_HISTORY", "APPROVAL_NEEDED"),
         example={"turns": 5},
         command=Command(
             "quests update QUEST FILE",

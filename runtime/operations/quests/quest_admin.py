@@ -98,7 +98,8 @@ async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQue
 async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
     """Sets the fields of the request. Completions keep the turns that they granted.
 
-    More turns than DUAL_TURNS_ABOVE need approval by a second person: 202 APPROVAL_NEEDED.
+    More turns than DUAL_TURNS_ABOVE need approval by a second person: 202 APPROVAL_NEEDED. FAILED_PRECONDITION
+    HAS_HISTORY if a completed quest would move to another campaign: a merge would grant its turns in both.
     If the quest starts to accept events, the reply has their `secret`. Removing the condition deletes the secret.
     """
 
@@ -120,6 +121,8 @@ async def alter(
     quest = quest_from_row(before)
     set_fields(quest, update, request.update_mask, SETTABLE)
     _check(quest)
+    if quest.campaign_id != before["campaign_id"]:
+        await _refuse_completed(connection, tenant_id, quest)
     secret, signing = _new_secret(engine, tenant_id, request.id, quest, before["condition"])
     named = (merchant_of(request), signing)
     row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(quest), *named)
@@ -130,6 +133,14 @@ async def alter(
     approval = NeedsApproval(request.id, before=dict(before), after=dict(row), rests_on=dict(before))
     await settle(connection, waits, lambda: approval)
     return row, secret
+
+
+async def _refuse_completed(connection: asyncpg.Connection, tenant_id: str, quest: m.Quest) -> None:
+    # Lock first, as in `delete_quest`: it waits for a completion under way.
+    await connection.fetchval(_SQL["lock"], tenant_id, quest.id)
+    if await connection.fetchval(_SQL["has_completions"], tenant_id, quest.id):
+        why, instead = "players have completed it", "create another quest"
+        raise catalog.has_history("quest", quest.name, "campaign_id", why, instead=instead)
 
 
 async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:

@@ -166,6 +166,17 @@ async def test_condition_is_changed_and_removed(world: World) -> None:
     assert (await complete(world, quest)).data["turns_granted"] == 3
 
 
+async def test_completed_quest_stays_in_its_campaign(world: World) -> None:
+    other = await open_campaign(world.stack)
+    moved = await open_quest(world.stack, other)
+    path, elsewhere = f"/admin/quests/{moved}", {"campaign_id": world.campaign_id}
+    assert (await world.stack.admin("PUT", path, elsewhere)).code == "OK"
+    assert (await complete(world, moved)).data["turns_granted"] == 3
+    refused = await world.stack.admin("PUT", path, {"campaign_id": other})
+    assert (refused.reason, refused.envelope["data"]["field"]) == ("HAS_HISTORY", "campaign_id")
+    assert (await world.stack.admin("PUT", path, {**elsewhere, "turns": 4})).data["turns"] == 4
+
+
 async def test_condition_with_a_wrong_field_is_refused(world: World) -> None:
     stranger = (await world.stack.admin("POST", "/admin/campaigns", {"name": "Other"})).data["id"]
     game = await world.wheel()

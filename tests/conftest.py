@@ -7,7 +7,8 @@
     pool               an asyncpg pool on database_url (4 connections)
     valkey             a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
     receiver           a receiver of webhooks (tests.support.receiver)
-    extra_settings     what the marks `settings(field=value)` of a test, its class and its module say
+    extra_settings     what the marks `settings(field=value)` of a test, its class and its module say; of
+                       `module_stack`, those of its module
     stack              a process of every role, as a new tenant sees it (tests.support.stack.Stack); tests with
                        equal settings share it, unless marked `own_service`; `module_stack`: shared by a module's tests
     engine, shelf, phone  its engine; prizes and rewards written by hand; the codes that the log sender printed
@@ -200,10 +201,13 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-@pytest.fixture
-def extra_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
     marks = list(request.node.iter_markers("settings"))
     return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
+
+
+extra_settings = pytest.fixture(_marked, name="extra_settings")
+module_extra_settings = pytest.fixture(_marked, name="module_extra_settings", scope="module")
 
 
 @pytest.fixture
@@ -259,11 +263,6 @@ async def own_world(stack: Stack) -> AsyncIterator[World]:
 @pytest.fixture
 def phone(capsys: pytest.CaptureFixture[str]) -> Phone:
     return Phone(capsys)
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {}
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
 from tests.support.login import Phone, bearer, let_resend, start, verify
 from tests.support.login import log_in as log_in_by_code
-from tests.support.quests import open_quest
 from tests.support.resources import block, rung
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack, refused
@@ -121,7 +120,7 @@ async def test_suspended_guest_stays_suspended_by_logging_in(own_world: World, s
 
 async def test_suspension_by_a_merged_guests_id_suspends_the_player(own_world: World, stack: Stack) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
-    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
+    quest_id = await own_world.quest()
     guest = await guest_who_played(own_world, game_id)
     player = await log_in(stack, guest)
     path = f"/admin/players/{guest.player_id}"

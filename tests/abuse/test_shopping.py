@@ -52,9 +52,8 @@ async def test_guest_is_recorded_as_a_guest_whatever_its_first_action(world: Wor
             answer = await world.stack.consumer("PUT", "/players/me", {"display_name": "Gus"}, headers=token)
             assert answer.http == 200
         case "quest":
-            quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active"}
-            quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
-            assert (await world.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=token)).http == 200
+            path = f"/quests/{await world.quest()}/complete"
+            assert (await world.stack.consumer("POST", path, {}, headers=token)).http == 200
         case "login":
             contact = {"type": "CONTACT_TYPE_EMAIL", "value": f"{guest}@example.com"}
             body = {"contact": contact, "guest_player_id": guest}
@@ -64,11 +63,7 @@ async def test_guest_is_recorded_as_a_guest_whatever_its_first_action(world: Wor
     assert (row["merged_into"] is not None) == (first == "login")
 
 
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {"rate_limits": True, "rate_guest_per_second": 0.001, "rate_guest_burst": 5}
-
-
+@pytest.mark.settings(rate_limits=True, rate_guest_per_second=0.001, rate_guest_burst=5)
 async def test_new_guests_of_one_address_are_limited_to_the_rate_of_one_player(own_world: World) -> None:
     game_id = await own_world.wheel(access="public")
     answers = [await own_world.start(game_id, "") for _ in range(8)]

@@ -15,7 +15,6 @@ from runtime.stores import cache_version, history
 from runtime.stores.ranking_sets import KEEP_SECONDS
 from tests.support import login
 from tests.support.guests import new_guest
-from tests.support.leaderboards import make_board
 from tests.support.login import Phone
 from tests.support.memory import child, forget_peak, peak
 from tests.support.processes import process
@@ -35,8 +34,7 @@ async def live(world: World, phone: Phone) -> None:
     wheel = await world.wheel(await world.prize(fulfillment=claimed), access="public")
     rungs = block(rung("cup", 2, await world.prize()), auto_grant=False)
     coins = await world.game(COLLECTION, COINS, milestones=rungs)
-    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active"}
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    quest_id = await world.quest()
 
     async def ask(verb: str, path: str, body: Any = None, player: str = "", **headers: str) -> Any:
         return await stack.consumer(verb, path, body, player=player, headers=headers)
@@ -65,8 +63,7 @@ async def live(world: World, phone: Phone) -> None:
         await ask("POST", f"/games/{wheel}/play", {"session_id": f"sess_{nth}", "payload": {}}, **KEY)
         await ask("GET", f"/games/game_{nth}/render")
         await ask("GET", f"/leaderboards/board_{nth}/rankings")
-    board_id = (await make_board(stack, world.campaign_id, metric="plays"))["id"]
-    assert (await ask("GET", f"/leaderboards/{board_id}/rankings")).data["items"]
+    assert (await ask("GET", f"/leaderboards/{await world.board()}/rankings")).data["items"]
 
 
 @pytest.mark.settings(rate_limits=True, rate_player_per_second=0.001, rate_ip_per_second=0.001)  # Buckets that last.

@@ -6,14 +6,12 @@ from runtime.rules.draw import seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser
-from tests.support.leaderboards import make_board
 from tests.support.login import Phone
 from tests.support.pages.games import FOCUSED, ROOT
 from tests.support.pages.login import SUBMIT, ask_for_code
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
 from tests.support.panels import fired, lose, open_as, panel, said, shown, watch
-from tests.support.quests import open_quest
 from tests.support.resources import block, rung
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -41,8 +39,8 @@ async def test_panels_are_offered_where_they_have_something_and_invite_a_newcome
     await visit.open(await fair.wheel(await fair.prize(), access="public"))
     plain = await visit.page.evaluate(named)
     assert not {"quests", "ranking", "milestones", "wallet"} & set(plain)
-    await open_quest(fair.stack, fair.campaign_id)
-    await make_board(fair.stack, fair.campaign_id)
+    await fair.quest()
+    await fair.board()
     await visit.open(await collection(fair, rung("five", 5, await fair.prize())))
     assert set(plain) | {"quests", "ranking", "milestones", "wallet"} <= set(await visit.page.evaluate(named))
     for name in ("rewards", "milestones", "wallet", "history"):
@@ -279,7 +277,7 @@ async def test_turns_that_are_won_are_shown_and_can_be_played(fair: World, visit
 
 
 async def test_quest_earns_its_turns_once_and_opens_the_game(fair: World, visit: Visit) -> None:
-    await open_quest(fair.stack, fair.campaign_id, name="Visit the stall", type="daily", turns=3)
+    await fair.quest(name="Visit the stall", type="daily", turns=3)
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"requires_turn": True})
     await open_as(visit, game_id, "ann")
     assert "no turns left" in await visit.result()
@@ -301,7 +299,7 @@ async def test_quest_earns_its_turns_once_and_opens_the_game(fair: World, visit:
 
 
 async def test_quest_counts_plays_and_is_done_by_a_newcomer_as_a_guest(fair: World, visit: Visit) -> None:
-    quest = await open_quest(fair.stack, fair.campaign_id, condition={"kind": "plays", "count": 2})
+    quest = await fair.quest(condition={"kind": "plays", "count": 2})
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 2})
     await fair.round(game_id, "ann")
     card, offered = f"dialog [data-quest={quest}]", f"dialog [data-quest={quest}] [data-act=quest]"
@@ -317,7 +315,7 @@ async def test_quest_counts_plays_and_is_done_by_a_newcomer_as_a_guest(fair: Wor
     assert "2 of 2 plays" in await visit.page.inner_text(card)
     await visit.page.click(offered)
     await visit.page.wait_for_selector("dialog >> text=3 turns earned")
-    visits = await open_quest(fair.stack, fair.campaign_id, turns=2)
+    visits = await fair.quest(turns=2)
     await visit.open(game_id)
     await panel(visit, "quests")
     await visit.page.click(f"dialog [data-quest={visits}] [data-act=quest]")
@@ -328,7 +326,7 @@ async def test_quest_counts_plays_and_is_done_by_a_newcomer_as_a_guest(fair: Wor
 
 
 async def test_ranking_is_the_service_s_and_keeps_the_player_s_own_place_in_sight(fair: World, visit: Visit) -> None:
-    board_id = (await make_board(fair.stack, fair.campaign_id, metric="plays"))["id"]
+    board_id = await fair.board()
     game_id = await fair.wheel(await fair.prize(), access="public")
     for n in range(24):
         await fair.round(game_id, f"player_{n:02}")

@@ -15,6 +15,7 @@ from tests.support.pages.games import ROOT
 from tests.support.pages.looks import EVIL, fits, window
 from tests.support.pages.words import ALL_WORDS, AS_IN_ENGLISH, LOAN_WORDS, OTHERS, differences
 from tests.support.panels import panel
+from tests.support.quests import open_quest
 from tests.support.resources import make_campaign
 from tests.support.world import World
 
@@ -243,8 +244,7 @@ async def test_texts_are_shown_around_the_game_and_after_the_result(
     game_id = await losing(fair, TEXTS, AFTER)
     page = visit.page
     campaign_id = (await fair.stack.admin("GET", f"/admin/games/{game_id}")).data["campaign_id"]
-    quest = {"campaign_id": campaign_id, "name": "Invite", "status": "active", "condition": {"kind": "referrals"}}
-    assert (await fair.stack.admin("POST", "/admin/quests", quest)).code == "OK"
+    await open_quest(fair.stack, campaign_id, name="Invite", condition={"kind": "referrals"})
     await visit.open(game_id)
     assert await frame(visit, "h1") == "Spring fair"
     assert await page.inner_text(".lead strong") == "win"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.guests import guest_who_played, log_in
-from tests.support.leaderboards import make_board
 from tests.support.rivals import held, waits
 from tests.support.scenario import FULL, Scenario
 from tests.support.stack import Stack
@@ -65,8 +64,8 @@ async def update_campaign(scene: Scene, nth: int) -> None:
 
 async def finalize(scene: Scene, nth: int) -> None:
     ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": scene.prizes[nth]}]
-    board = await make_board(scene.stack, scene.world.campaign_id, metric="plays", prizes=ranks)
-    assert (await scene.stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).code == "OK"
+    board_id = await scene.world.board(prizes=ranks)
+    assert (await scene.stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
 
 
 async def merge(scene: Scene, nth: int) -> None:
@@ -149,9 +148,8 @@ async def test_changes_of_boards_and_quests_keep_the_catalogue_version(own_world
     stack, version = own_world.stack, "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
     prize_id = await own_world.prize()
     before = await stack.database.fetchval(version, stack.tenant_id)
-    top = await make_board(stack, own_world.campaign_id, prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}])
-    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 1}
-    made = {"leaderboards": top["id"], "quests": (await stack.admin("POST", "/admin/quests", quest)).data["id"]}
+    top = await own_world.board(prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}])
+    made = {"leaderboards": top, "quests": await own_world.quest()}
     for kind, identifier in made.items():
         assert (await stack.admin("PUT", f"/admin/{kind}/{identifier}", {"name": "Renamed"})).code == "OK"
         assert (await stack.admin("DELETE", f"/admin/{kind}/{identifier}")).code == "OK"

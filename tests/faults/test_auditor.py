@@ -13,7 +13,6 @@ from runtime.streams import auditor
 from runtime.streams.auditor import Auditor
 from tests.support.guests import new_guest, resolve, rewards_of
 from tests.support.load import load
-from tests.support.quests import open_quest
 from tests.support.resources import block, rung
 from tests.support.rivals import held
 from tests.support.stack import Stack, refused
@@ -308,7 +307,7 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
             session = (await world.start(game, "", Authorization=f"Bearer {guest.token}")).envelope["data"]
             if "session_id" in session:
                 await world.play(game, session["session_id"], "")
-        quest = await open_quest(stack, world.campaign_id, type="one_time")
+        quest = await world.quest()
         player = (await resolve(stack, None, contact)).data["player"]["id"]
         for who in (guest.player_id, player):
             await stack.core("POST", f"/quests/{quest}/complete", {"player_id": who})
@@ -340,10 +339,8 @@ async def test_auditor_finds_nothing_beside_every_operation(own_world: World, st
         fields = {"player_id": "pat", "scope_key": world.campaign_id, "currency": "coin", "reference_id": str(nth)}
         await stack.admin("POST", "/admin/wallet/adjustments", {**fields, "amount": 1 - 2 * (nth % 2)})
         await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})
-        board = {"campaign_id": world.campaign_id, "name": "B", "metric": "plays", "mode": "sum"}
-        prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": mug}]
-        made = (await stack.admin("POST", "/admin/leaderboards", {**board, "prizes": prizes})).data
-        await stack.admin("POST", f"/admin/leaderboards/{made['id']}/finalize", {})
+        board_id = await world.board(prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": mug}])
+        await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})
         await stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/analytics")
 
     async def play(game: str) -> None:

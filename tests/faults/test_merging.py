@@ -8,8 +8,7 @@ from runtime.operations.leaderboards import finalize
 from runtime.operations.players import merging
 from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
-from tests.support.leaderboards import make_board, order
-from tests.support.quests import open_quest
+from tests.support.leaderboards import order
 from tests.support.resources import block, rung
 from tests.support.rivals import held, waits
 from tests.support.scenario import Scenario
@@ -69,8 +68,8 @@ async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, s
     for _ in range(2):
         await own_world.round(collection, guest.player_id)
     (won,) = await rewards_of(stack, guest.player_id)
-    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
-    board = await make_board(stack, own_world.campaign_id, metric="plays")
+    quest_id = await own_world.quest()
+    board = await own_world.board()
     player = await log_in(stack, guest)
     late = {"player_id": guest.player_id}
     claim = {**late, "idempotency_key": "k"}
@@ -84,12 +83,12 @@ async def test_late_request_of_a_merged_guest_is_the_players(own_world: World, s
     entries = [(await stack.core("POST", "/wallet/adjustments", {**late, **wallet})).data["entry"] for _ in range(2)]
     assert entries[0] == entries[1] and entries[0]["balance_after"] == "9"
     adjust = {**late, "delta": 7, "reason": "a correction"}
-    assert (await stack.core("POST", f"/leaderboards/{board['id']}/adjust", adjust)).code == "OK"
+    assert (await stack.core("POST", f"/leaderboards/{board}/adjust", adjust)).code == "OK"
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
     assert {row["id"] for row in await rewards_of(stack, player)} == {won["id"], redeemed.data["reward"]["id"]}
     assert await wallet_of(stack, player) == {"coin": 9}
     await stack.engine.rankings.catch_up(stack.tenant_id)
-    assert await order(stack, board["id"]) == [(player, 10)]
+    assert await order(stack, board) == [(player, 10)]
 
 
 async def finalize_half(stack: Stack, board_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,12 +105,12 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
 ) -> None:
     cup, points = await own_world.prize(), await own_world.prize(type="points", value=30)
     prizes = [{"from_rank": rank, "to_rank": rank, "prize_id": prize} for rank, prize in enumerate((cup, points), 1)]
-    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=prizes)
+    board = await own_world.board(prizes=prizes)
     guests = [await guest_who_played(own_world, collection) for _ in range(2)]
     await own_world.round(collection, guests[0].player_id)
-    await finalize_half(stack, board["id"], monkeypatch)
+    await finalize_half(stack, board, monkeypatch)
     players = [await log_in(stack, guest, f"{nth}@example.com") for nth, guest in enumerate(guests)]
-    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).data
     assert [(row["player_id"], row["reason"]) for row in done["standings"]] == [(player, "") for player in players]
     assert [row["prize_id"] for row in await rewards_of(stack, players[0])] == [cup]
     assert (await wallet_of(stack, players[1]))["points"] == 30
@@ -120,9 +119,9 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
 async def test_repeated_finalize_names_the_player_for_a_guest(own_world: World, stack: Stack, collection: str) -> None:
     """A finalize keeps no key, but its standings: whoever asks again hears of the same ranks, scores and prizes."""
     ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": await own_world.prize()}]
-    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
+    board = await own_world.board(prizes=ranks)
     guest = await guest_who_played(own_world, collection)
-    ask, key = f"/admin/leaderboards/{board['id']}/finalize", {"Idempotency-Key": "k"}
+    ask, key = f"/admin/leaderboards/{board}/finalize", {"Idempotency-Key": "k"}
     done = (await stack.admin("POST", ask, {}, headers=key)).data
     assert done["standings"][0]["player_id"] == guest.player_id and done["standings"][0]["reward_id"]
     player = await log_in(stack, guest)
@@ -136,14 +135,14 @@ async def test_player_owed_points_of_two_ranks_is_paid_both(
     amounts = (50, 30)
     points = [await own_world.prize(type="points", value=amount) for amount in amounts]
     prizes = [{"from_rank": rank, "to_rank": rank, "prize_id": prize} for rank, prize in enumerate(points, 1)]
-    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=prizes)
+    board = await own_world.board(prizes=prizes)
     player = await log_in(stack)
     await own_world.round(collection, player)
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
-    await finalize_half(stack, board["id"], monkeypatch)
+    await finalize_half(stack, board, monkeypatch)
     assert await log_in(stack, guest) == player
-    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).data
     assert [row["reason"] for row in done["standings"]] == [""] * 2
     assert (await wallet_of(stack, player))["points"] == sum(amounts)
 
@@ -223,7 +222,7 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
     )
     games, trophy = (wheel, collection, shop), await own_world.prize(total=9)
     ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": trophy}]
-    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
+    board = await own_world.board(prizes=ranks)
     people = scenario.size
 
     async def plays(guest: Guest, game_id: str) -> int:
@@ -257,7 +256,7 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
         assert len(set(players)) == 1
         return players[0], sum(await asyncio.gather(*playing)) + len(guests)
 
-    finalizing = asyncio.ensure_future(_finalize_when(stack, board["id"], ready, len(games) * people))
+    finalizing = asyncio.ensure_future(_finalize_when(stack, board, ready, len(games) * people))
     for player, count in await asyncio.gather(*(person(nth) for nth in range(people))):
         assert (await rows_of(stack, player))["plays"] == count
         rewards = await rewards_of(stack, player)
@@ -314,7 +313,7 @@ async def test_rung_redeemed_during_the_login_is_one_reward(own_world: World, st
 
 
 async def test_quest_completed_during_the_login_gives_its_turns_once(own_world: World, stack: Stack) -> None:
-    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
+    quest_id = await own_world.quest()
     game_id = await own_world.game(COLLECTION, COINS, access="public")
     guest, player = await new_guest(own_world, game_id), await log_in(stack)
     done = f"/quests/{quest_id}/complete"
@@ -356,7 +355,7 @@ async def test_guest_that_completes_during_its_login_is_judged_as_the_player(own
     prize = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
     one, other = [await own_world.wheel(prize, access="public") for _ in range(2)]
     wins = {"kind": "wins", "count": 1, "game_id": one}
-    quest_id = await open_quest(stack, own_world.campaign_id, type="daily", condition=wins)
+    quest_id = await own_world.quest(type="daily", condition=wins)
     guest, player = await guest_who_played(own_world, one), await log_in(stack)
     await own_world.round(other, player)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):

@@ -11,8 +11,6 @@ from runtime.operations.budget_alerts import thresholds
 from runtime.streams import backfill, expiry
 from tests.support.deliveries import deliveries, event, register, sweep, working
 from tests.support.guests import log_in, new_guest
-from tests.support.leaderboards import make_board
-from tests.support.quests import open_quest
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import block, make_campaign, make_game, make_prize, one_of_every_event, play_once, rung
 from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
@@ -90,7 +88,7 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     game_id = await own_world.wheel(await own_world.prize(), access="public")
-    quest_id = await open_quest(stack, own_world.campaign_id, type="one_time")
+    quest_id = await own_world.quest()
     integration_id = await register(stack, receiver, "quest_completed")
     guest = await new_guest(own_world, game_id)
     monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
@@ -111,8 +109,8 @@ async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
     for name in ("one", "two"):
         assert (await world.redeem(game_id, name, "ann")).http == 200
     ranks = [{"from_rank": nth, "to_rank": nth, "prize_id": prize} for nth, prize in ((1, many), (2, few))]
-    board = await make_board(stack, world.campaign_id, metric="plays", game_id=game_id, prizes=ranks)
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 200
+    board = await world.board(game_id=game_id, prizes=ranks)
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).http == 200
 
 
 async def test_backfill_emits_points_under_the_ids_of_the_stream(

@@ -19,15 +19,12 @@ from tests.support.stack import AS_SHIPPED, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
+pytestmark = pytest.mark.settings(**AS_SHIPPED, database_pool_size=4)
+
 
 @pytest.fixture(scope="module")
 def module_database_url(server: Postgres) -> str:
     return server.url("tombola")
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {**AS_SHIPPED, "database_pool_size": 4}
 
 
 @pytest.mark.fault(

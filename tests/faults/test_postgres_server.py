@@ -17,7 +17,7 @@ from sql.migrate import migrate
 from tests.support.address import Address
 from tests.support.deliveries import SECRET, working
 from tests.support.directories import server_directory, small_disk
-from tests.support.leaderboards import make_board, order
+from tests.support.leaderboards import order
 from tests.support.load import Load, load
 from tests.support.operator import tombola
 from tests.support.receiver import receiving
@@ -226,7 +226,7 @@ async def test_restore_to_a_point_in_time_leaves_nothing_after_it(valkey_url: st
                     points = await world.prize(type="points", value=10)
                     game_id = await world.wheel(delivered)
                     other_id = await world.wheel(points)
-                    board = (await make_board(stack, world.campaign_id, metric="plays"))["id"]
+                    board = await world.board()
                     for _ in range(3):
                         await world.round(game_id, "ann")
                     await world.round(other_id, "ann")

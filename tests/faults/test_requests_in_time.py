@@ -1,13 +1,10 @@
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
 
 from ops.servers.postgres import Postgres
 from runtime.errors import Fault
-from tests.support.leaderboards import make_board
-from tests.support.quests import open_quest
 from tests.support.rivals import held, waits
 from tests.support.stack import Answer, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
@@ -17,19 +14,13 @@ ANSWER_SECONDS = 2.0
 LATE_SECONDS = 2.5 * ANSWER_SECONDS
 """By the clock that the answer's own time goes by: how busy the machine is makes both later."""
 
+SLOW = {"database_acquire_timeout_seconds": 60.0, "database_statement_timeout_seconds": 60.0}
+pytestmark = pytest.mark.settings(**SLOW, answer_timeout_seconds=ANSWER_SECONDS)
+
 
 @pytest.fixture(scope="module")
 def module_database_url(server: Postgres) -> str:
     return server.url("tombola")
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {
-        "database_acquire_timeout_seconds": 60.0,
-        "database_statement_timeout_seconds": 60.0,
-        "answer_timeout_seconds": ANSWER_SECONDS,
-    }
 
 
 async def held_reward(world: World) -> tuple[str, str]:
@@ -49,7 +40,7 @@ def unavailable(answer: Answer) -> bool:
 @pytest.mark.fault("Postgres backend frozen", size="a lock held, three kinds of requests", figure="503, then 200")
 async def test_request_that_waits_too_long_is_503_and_done_once_by_its_retry(world: World) -> None:
     prize_id, reward_id = await held_reward(world)
-    quest_id = await open_quest(world.stack, world.campaign_id, type="one_time", turns=2)
+    quest_id = await world.quest(turns=2)
     await world.turns("ann", 1)
 
     def ask() -> Awaitable[list[Answer]]:
@@ -97,11 +88,11 @@ async def test_committed_request_without_answer_is_503_and_answered_on_retry(wor
 
 async def test_board_count_is_not_bound_by_the_answer_timeout(world: World) -> None:
     _, reward_id = await held_reward(world)
-    board = await make_board(world.stack, world.campaign_id, metric="plays")
+    board = await world.board()
     rows = "SELECT FROM leaderboards AS b, rewards AS r WHERE b.board_id = $1 AND r.reward_id = $2 FOR UPDATE"
     async with asyncio.timeout(HANG_SECONDS):
-        async with held(world.stack, rows, board["id"], reward_id):
-            finalized = asyncio.ensure_future(world.stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
+        async with held(world.stack, rows, board, reward_id):
+            finalized = asyncio.ensure_future(world.stack.core("POST", f"/leaderboards/{board}/finalize", {}))
             await until(lambda: waits(world.stack, "leaderboards.lock"))
             assert unavailable(await revoke(world, reward_id))
             assert not finalized.done()

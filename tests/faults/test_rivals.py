@@ -187,8 +187,7 @@ async def count(answers: list[Awaitable[Any]]) -> list[Any]:
 async def test_turns_are_never_lost_or_created_by_rivals(world: World, cores: Cores) -> None:
     prize_id = await world.prize(type="turns", value=GIVEN, total=STOCK)
     games = [await world.wheel(prize_id, rules={"requires_turn": True}) for _ in range(2)]
-    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
-    quests = [(await world.stack.admin("POST", "/admin/quests", quest)).data["id"] for _ in range(QUESTS)]
+    quests = [await world.quest(turns=2) for _ in range(QUESTS)]
     await cores.ask(0, "CompleteQuest", id=quests[0], player_id="ann")
     taken: list[str] = []
 

@@ -9,6 +9,8 @@ from runtime.actors.changes import Changes, PlayCount
 from runtime.actors.committer import Committer
 from runtime.operations.campaigns import analytics
 from runtime.streams.outbox import Leased
+from tests.support.leaderboards import make_board
+from tests.support.quests import open_quest
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rewards import Shelf
 from tests.support.stack import Stack, make_tenant
@@ -40,11 +42,9 @@ class Scene:
             prize_id = await make_prize(self.stack, campaign_id=self.campaign_id, stock={"total": 100})
             await self.shelf.codes(prize_id, *(f"{prize_id}-{n}" for n in range(5)))
             self.prizes.append(prize_id)
-        quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": 5, "type": "daily", "status": "active"}
-        self.quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        self.quest_id = await open_quest(self.stack, self.campaign_id, turns=5, type="daily")
         ranks = [{"from_rank": n, "to_rank": n, "prize_id": prize_id} for n, prize_id in enumerate(self.prizes, 1)]
-        board = {"campaign_id": self.campaign_id, "name": "Top", "metric": "plays", "mode": "sum", "prizes": ranks}
-        self.board_id = (await self.stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+        self.board_id = (await make_board(self.stack, self.campaign_id, metric="plays", prizes=ranks))["id"]
         for player_id in PLAYERS:
             await self.stack.consumer("POST", f"/quests/{self.quest_id}/complete", {}, player=player_id)
             for _ in range(2):

@@ -9,6 +9,8 @@ from runtime import messages as m
 from runtime.operations import BY_NAME
 from runtime.stores.database import Database
 from tests.support import invariants
+from tests.support.leaderboards import make_board
+from tests.support.quests import open_quest
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Answer, Stack
 
@@ -90,9 +92,14 @@ class World:
     async def history(self, game_id: str, player: str = "ann", **query: Any) -> dict[str, Any]:
         return dict((await self.stack.consumer("GET", f"/games/{game_id}/history/me", player=player, **query)).data)
 
+    async def quest(self, **fields: Any) -> str:
+        return await open_quest(self.stack, self.campaign_id, **fields)
+
+    async def board(self, **fields: Any) -> str:
+        return str((await make_board(self.stack, self.campaign_id, **{"metric": "plays", **fields}))["id"])
+
     async def turns(self, player: str, amount: int) -> None:
-        quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": amount, "type": "one_time", "status": "active"}
-        quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        quest_id = await self.quest(name="Q", turns=amount)
         answer = await self.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)
         assert answer.data["turns_granted"] == amount
 

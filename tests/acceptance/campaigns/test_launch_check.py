@@ -10,7 +10,6 @@ import pytest
 from runtime.commands.connection import EXIT_REFUSED
 from runtime.operations.budget_alerts import thresholds
 from tests.support.operator import Operator
-from tests.support.quests import open_quest
 from tests.support.stack import Stack
 from tests.support.world import GIFTS, TIMED, WHEEL, World, new_world
 
@@ -128,12 +127,12 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
     needed = bool(rules.get("requires_turn"))
     missing = ("warning", "Every play of Wheel takes a turn, but no quest or prize gives any")
     assert await said() == ([missing] if needed else [])
-    await open_quest(fair.stack, fair.campaign_id, name="Draft", status="draft")
-    await open_quest(fair.stack, fair.campaign_id, name="Nothing", turns=0)
-    over = await open_quest(fair.stack, fair.campaign_id, name="Over")
+    await fair.quest(name="Draft", status="draft")
+    await fair.quest(name="Nothing", turns=0)
+    over = await fair.quest(name="Over")
     await fair.database.execute("UPDATE quests SET end_date = now() WHERE quest_id = $1", over)
     assert await said() == ([missing] if needed else []), "these give none"
-    visit = await open_quest(fair.stack, fair.campaign_id, name="Visit")
+    visit = await fair.quest(name="Visit")
     more = await fair.prize(name="More", type="turns", value=1, campaign_id=fair.campaign_id)
     other = await fair.wheel(more, name="Other")
     if needed:

@@ -182,8 +182,7 @@ async def test_key_adjusts_a_score_once(own_world: World) -> None:
     stack = own_world.stack
     game_id = await own_world.wheel()
     await own_world.round(game_id)
-    board = {"campaign_id": own_world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    board_id = await own_world.board()
     body = {"player_id": "ann", "delta": 4, "reason": "a prize draw"}
     first, again = await twice(stack, f"leaderboards/{board_id}/adjust", body, {**body, "delta": 5})
     assert again.data == first.data

@@ -14,7 +14,6 @@ from runtime.groups import event_stream
 from runtime.operations import API
 from runtime.operations.budget_alerts import thresholds
 from runtime.stores.publisher import shard_of
-from tests.support.leaderboards import make_board
 from tests.support.resources import block, make_game, make_prize, one_of_every_event, play_once, rung
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, World
@@ -133,8 +132,8 @@ async def test_prize_won_is_alike_for_any_source(stack: Any, own_world: World, e
     await world.round(redeeming, "cleo")
     redeemed = await world.redeem(redeeming, "two", "cleo")
     prizes = [{"from_rank": 1, "to_rank": 1, "prize_id": mug}]
-    board = await make_board(stack, world.campaign_id, metric="plays", game_id=crossing, prizes=prizes)
-    closed = await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    board = await world.board(game_id=crossing, prizes=prizes)
+    closed = await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})
 
     wins = [event["data"] for event in await events(PrizeWon.TYPE, 4)]
     assert {tuple(data) for data in wins} == {PrizeWon.__struct_fields__}
@@ -158,7 +157,7 @@ async def test_prize_won_is_alike_for_any_source(stack: Any, own_world: World, e
                 "game_id": redeeming,
                 "milestone_id": "two",
             },
-            {"player_id": "bob", "reward_id": standing["reward_id"], "leaderboard_id": board["id"], "rank": 1},
+            {"player_id": "bob", "reward_id": standing["reward_id"], "leaderboard_id": board, "rank": 1},
         )
     ]
 

@@ -2,9 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.leaderboards import make_board
 from tests.support.packs import make_pack
-from tests.support.quests import open_quest
 from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
 from tests.support.stack import Stack, fields_of
 from tests.support.world import COLLECTION, EGGS, World
@@ -161,10 +159,10 @@ async def test_render_tells_whether_there_are_quests_leaderboards_codes_and_draw
         return list((await stack.consumer("GET", f"/games/{game_id}/render")).data["offers"])
 
     assert await offers(game_id) == []
-    await make_board(stack, own_world.campaign_id, game_id=other_id)
-    quest_id = await open_quest(stack, own_world.campaign_id)
+    await own_world.board(game_id=other_id)
+    quest_id = await own_world.quest()
     assert (await offers(game_id), await offers(other_id)) == (["quests"], ["quests", "leaderboards"])
-    board_id = (await make_board(stack, own_world.campaign_id))["id"]
+    board_id = await own_world.board()
     pack_id = await make_pack(own_world)
     draw_id = await make_draw(stack, own_world.campaign_id, prize_id)
     assert await offers(game_id) == ["quests", "leaderboards", "codes", "draws"]

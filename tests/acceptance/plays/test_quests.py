@@ -105,9 +105,8 @@ async def test_closed_quest_grants_nothing(stack: Stack) -> None:
 
 
 async def quest_of(world: World, kind: str = "plays", count: int = 2, game_id: str = "", **fields: Any) -> str:
-    body = {"campaign_id": world.campaign_id, "name": "Q", "turns": 3, "status": "active", **fields}
     condition = {"kind": kind, "count": count, "game_id": game_id}
-    return str((await world.stack.admin("POST", "/admin/quests", {**body, "condition": condition})).data["id"])
+    return await world.quest(condition=condition, **fields)
 
 
 async def complete(world: World, quest_id: str, player: str = "ann", **headers: str) -> Answer:

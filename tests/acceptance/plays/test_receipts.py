@@ -19,13 +19,10 @@ from tests.support.stack import Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
+pytestmark = pytest.mark.settings(show_odds=True, merkle_log="promo.example")
+
 VERIFIER = Path(__file__).parents[3] / "docs/examples/verify.mjs"
 MARKS = {True: "ok     ", False: "FAILED ", None: "open   "}
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {"show_odds": True, "merkle_log": "promo.example"}
 
 
 async def played(world: World, game_id: str, **more: Any) -> str:

@@ -13,10 +13,7 @@ from tests.support.resources import make_campaign, make_game
 from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {"show_odds": True}
+pytestmark = pytest.mark.settings(show_odds=True)
 
 
 async def read(world: World, revision_hash: str) -> Answer:

@@ -28,8 +28,7 @@ async def test_test_plays_change_their_own_table_and_the_audit_log_alone(world: 
         rules={"max_plays_per_user": 1, "max_plays_per_day": 1, "requires_turn": True},
         milestones={"mode": "cumulative_unlock", "auto_grant": True, "rungs": [rung]},
     )
-    board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum", "game_id": game_id}
-    await world.stack.admin("POST", "/admin/leaderboards", board)
+    await world.board(game_id=game_id)
     tenant_id = world.stack.tenant_id
     async with redis.asyncio.from_url(valkey_url) as valkey:
 

@@ -18,6 +18,8 @@ from tests.support.tables import contents
 from tests.support.waiting import until
 from tests.support.world import World
 
+pytestmark = pytest.mark.settings(role_matrix="strict", **TO_LOOPBACK)
+
 
 async def claim(stack: Stack, reward_id: str, player: str = "player_ann", **headers: str) -> Any:
     return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player, headers=headers)
@@ -97,11 +99,6 @@ KEPT: Final = [
     {"key": "size", "label": "Size", "value": "</script>"},
 ]
 PERSONAL: Final = ("Ophelia Quince", "Mill Lane")
-
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {"role_matrix": "strict", **TO_LOOPBACK}
 
 
 async def prize(world: World, *asked: dict[str, Any], **fields: Any) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 import sql
 from runtime.outgoing.vault import prize_context, vault_of
+from tests.support.leaderboards import make_board
 from tests.support.locks import blocked
 from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
 from tests.support.rivals import held, waits
@@ -104,9 +105,8 @@ async def test_prize_in_use_cannot_be_deleted_or_archived(stack: Any) -> None:
     prize_id = await make_prize(stack)
     rung = {"id": "five", "name": "Five leaves", "currency": "leaf", "threshold": 5, "prize_id": prize_id}
     game = await make_game(stack, campaign["id"], prize_id, milestones={"rungs": [rung]})
-    board = {"campaign_id": campaign["id"], "name": "Best", "metric": "score", "mode": "best"}
-    board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
+    board_id = (await make_board(stack, campaign["id"], name="Best", prizes=ranks))["id"]
     draw_id = await make_draw(stack, campaign["id"], prize_id, name="Grand prize")
     for verb, body in (("DELETE", None), ("PUT", {"status": "archived"})):
         refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)

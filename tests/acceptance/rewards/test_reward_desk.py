@@ -15,10 +15,7 @@ from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, make_tenant, refused
 from tests.support.world import World
 
-
-@pytest.fixture(scope="module")
-def module_extra_settings() -> dict[str, Any]:
-    return {"role_matrix": "strict"}
+pytestmark = pytest.mark.settings(role_matrix="strict")
 
 
 BY_HAND = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}

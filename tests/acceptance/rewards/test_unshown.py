@@ -9,7 +9,7 @@ from runtime.actors.game import cache
 from runtime.operations import OPERATIONS
 from runtime.operations.row import Operation
 from tests.support.guests import new_guest
-from tests.support.leaderboards import make_board, order
+from tests.support.leaderboards import order
 from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -39,11 +39,6 @@ async def put(stack: Stack, path: str, **fields: Any) -> None:
     assert (await stack.admin("PUT", f"/admin{path}", fields)).http == 200
 
 
-async def a_quest(world: World, **fields: Any) -> str:
-    body = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active", **fields}
-    return str((await world.stack.admin("POST", "/admin/quests", body)).data["id"])
-
-
 async def a_game(world: World, **fields: Any) -> str:
     rungs = [{"id": "mug", "currency": "coin", "threshold": 2, "prize_id": await world.prize()}]
     return await world.game(COLLECTION, COINS, milestones={"rungs": rungs, "mode": "spend_exchange"}, **fields)
@@ -67,20 +62,20 @@ async def draft_campaign(world: World) -> str:
 
 
 async def archived_quest(world: World) -> str:
-    quest_id = await a_quest(world)
+    quest_id = await world.quest()
     assert (await world.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="bob")).http == 200
     assert (await world.stack.admin("DELETE", f"/admin/quests/{quest_id}")).data["archived"]
     return quest_id
 
 
 async def quest_of_a_draft_campaign(world: World) -> str:
-    quest_id = await a_quest(world)
+    quest_id = await world.quest()
     await put(world.stack, f"/campaigns/{world.campaign_id}", status="draft")
     return quest_id
 
 
 async def ranked_board(world: World) -> str:
-    board_id = str((await make_board(world.stack, world.campaign_id, metric="plays"))["id"])
+    board_id = await world.board()
     await world.round(await a_game(world), "bob")
 
     async def is_ranked() -> bool:  # Not at once if an older transaction of the server is running.
@@ -115,7 +110,7 @@ async def board_of_a_draft_campaign(world: World) -> str:
     [
         *(("games", partial(a_game, status="draft")), ("games", partial(a_game, status="draft", access="public"))),
         *(("games", archived_game), ("games", game_of_a_draft_campaign), ("public", draft_campaign)),
-        *(("quests", partial(a_quest, status="draft")), ("quests", archived_quest)),
+        *(("quests", partial(World.quest, status="draft")), ("quests", archived_quest)),
         *(("quests", quest_of_a_draft_campaign), ("leaderboards", archived_board)),
         *(("leaderboards", finalized_and_archived_board), ("leaderboards", board_of_a_draft_campaign)),
     ],
@@ -192,7 +187,7 @@ async def test_withdrawn_game_leaves_players_what_is_theirs(own_world: World, wi
 
 
 async def test_completion_key_is_answered_after_its_quest_is_withdrawn(own_world: World) -> None:
-    quest_id = await a_quest(own_world)
+    quest_id = await own_world.quest()
     stack, key = own_world.stack, {"Idempotency-Key": "k"}
     path = f"/quests/{quest_id}/complete"
     first = await stack.core("POST", path, {"player_id": "ann", "idempotency_key": "k"})

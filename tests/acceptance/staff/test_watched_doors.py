@@ -269,15 +269,6 @@ async def test_approved_game_changes_alone_unless_a_play_gives_more_or_something
     waiting(await put(draft, path, handler_config=coins(900, "gem", 1e-9)))
 
 
-async def test_restored_revision_waits_as_its_first_save_did(draft: World) -> None:
-    approval = waiting(await make(draft, COLLECTION, coins(500)))
-    assert (await approve(draft, approval)).http == 200
-    path = f"games/{approval['subject_id']}"
-    assert (await put(draft, path, handler_config=coins(5))).http == 200
-    revisions = (await draft.stack.admin("GET", f"/admin/{path}/revisions")).data["items"]
-    waiting(await put(draft, path, handler_config=revisions[-1]["game"]["handler_config"], revision=2))
-
-
 async def test_game_of_drops_counts_all_points_and_turns_that_can_be_caught(draft: World) -> None:
     points, turns, other = [
         await draft.prize(type=kind, value=value) for kind, value in (("points", 20), ("turns", 2), ("points", 30))

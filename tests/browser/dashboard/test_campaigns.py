@@ -12,7 +12,6 @@ from tests.support.browsing import STILL
 from tests.support.chromium import Browser
 from tests.support.pages.looks import EVIL
 from tests.support.pages.qr import scanned
-from tests.support.quests import open_quest
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World
 
@@ -295,7 +294,7 @@ async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk:
     await page.wait_for_selector("tr:has-text('Autumn Fair') [data-tone=warn]:has-text('90 % used')")
     await desk.to("/prizes")
     await page.wait_for_selector("tr:has-text('Harvest mug') [data-tone=warn]:has-text('Low stock')")
-    await open_quest(fair.stack, fair.campaign_id, name="Visit")
+    await fair.quest(name="Visit")
     body = {"status": "paused", "budget": {"amount": 10, "currency": "EUR"}}
     assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).code == "OK"
     await desk.to(f"/campaigns/{fair.campaign_id}")

@@ -8,7 +8,6 @@ import pytest
 
 from runtime.operations.conservation import checks
 from tests.support.axe import violations
-from tests.support.leaderboards import make_board
 from tests.support.pages.desk import MANUAL
 from tests.support.pages.forms import field
 from tests.support.pages.looks import EVIL
@@ -24,9 +23,9 @@ async def ranked(fair: World) -> tuple[str, str]:
         for _ in range(plays):
             await fair.round(game, player)
     prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": prize}]
-    board = await make_board(fair.stack, fair.campaign_id, name="Busiest", metric="plays", prizes=prizes)
+    board = await fair.board(name="Busiest", prizes=prizes)
     await fair.stack.engine.rankings.drain()
-    return board["id"], prize
+    return board, prize
 
 
 async def places(desk: Desk) -> list[list[str]]:

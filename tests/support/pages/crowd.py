@@ -1,8 +1,6 @@
 from typing import Final
 
-from tests.support.leaderboards import make_board
 from tests.support.pages.looks import EVIL
-from tests.support.quests import open_quest
 from tests.support.resources import block
 from tests.support.waiting import until
 from tests.support.world import COLLECTION, World
@@ -37,11 +35,11 @@ async def crowded(fair: World) -> str:
     milestones, rules = block(*rungs, auto_grant=False), {"max_plays_per_day": 12}
     game_id = await fair.game(COLLECTION, {"items": items}, access="public", ui=ui, milestones=milestones, rules=rules)
     quest = {"type": "daily", "name": EVIL, "description": EVIL}
-    await open_quest(fair.stack, fair.campaign_id, **quest)
-    await open_quest(fair.stack, fair.campaign_id, name="Bring a friend", end_date=4_000_000_000)
+    await fair.quest(**quest)
+    await fair.quest(name="Bring a friend", end_date=4_000_000_000)
     prizes = [{"from_rank": 1, "to_rank": 3, "prize_id": mug}]
-    board = await make_board(fair.stack, fair.campaign_id, name=EVIL, metric="plays", prizes=prizes)
-    await make_board(fair.stack, fair.campaign_id, name="Winners", metric="wins")
+    board = await fair.board(name=EVIL, prizes=prizes)
+    await fair.board(name="Winners", metric="wins")
     for n, name in enumerate(NAMES):
         await fair.stack.consumer("PUT", "/players/me", {"display_name": name}, player=f"p{n}")
         for _ in range(max(1, 4 - n)):
@@ -50,6 +48,6 @@ async def crowded(fair: World) -> str:
         await fair.round(game_id, "ann")
     for rung in ("r0", "r1"):
         assert (await fair.redeem(game_id, rung)).code == "OK"
-    path, everyone = f"/leaderboards/{board['id']}/rankings", len(NAMES) + 1
+    path, everyone = f"/leaderboards/{board}/rankings", len(NAMES) + 1
     await until(lambda: fair.stack.consumer("GET", path, player="ann"), lambda it: len(it.data["items"]) == everyone)
     return game_id

@@ -65,6 +65,10 @@ DELETE FROM entry_counts WHERE tenant_id = $1 AND campaign_id = $2
 -- The campaign's boards that have a live ranking.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY board_id
 
+-- name: knows_timezone
+-- Whether Postgres, which counts local days, knows time zone $1.
+SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = $1)
+
 -- name: merchants_wallet
 -- Whether the campaign's games credit its merchant's wallet, whether any of those was played or granted a milestone, and
 -- whether a pack or an open draw names the wallet of merchant $3 ('': none).

@@ -77,7 +77,8 @@ class Checks:
 
 
 def is_timezone(name: str) -> bool:
-    if not name or len(name) > 64 or name.startswith(("/", ".")):
+    """Whether Python knows the zone. localtime and posixrules differ from machine to machine."""
+    if not name or len(name) > 64 or name.startswith(("/", ".")) or name in ("localtime", "posixrules"):
         return False
     try:
         zone(name)

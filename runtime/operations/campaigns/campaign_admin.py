@@ -64,6 +64,7 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
     checks = _checked(campaign)
     await check_merchant(connection, checks, request, campaign.merchant_id)
     tracking.check_container(checks, campaign, None, scope.merchant_id)
+    await _check_timezone(connection, checks, campaign.timezone)
     campaign_id = ids.make("camp")
     await _claim(connection, checks, request, campaign_id, [], campaign)
     checks.raise_found()
@@ -126,6 +127,8 @@ async def alter(
     _refuse_revival(before, campaign)
     _refuse_thaw(before, campaign)
     checks = _checked(campaign)
+    if campaign.timezone != before["timezone"]:
+        await _check_timezone(connection, checks, campaign.timezone)
     if campaign.merchant_id != before["merchant_id"]:
         await check_merchant(connection, checks, request, campaign.merchant_id)
         if not campaign.merchant_id and merchant_of(request):
@@ -207,6 +210,13 @@ async def _check_merchants_wallet(
         raise catalog.has_history("campaign", campaign.name, "merchant_id", why, instead=instead)
     if games["used"] and not campaign.merchant_id:
         checks.problem("merchant_id", "is required by games whose wallet_scope is WALLET_SCOPE_MERCHANT")
+
+
+async def _check_timezone(connection: asyncpg.Connection, checks: Checks, timezone: str) -> None:
+    """Adds a problem if Postgres does not know a zone that Python knows: its statements would fail."""
+    is_refused = any(field == "timezone" for field, _ in checks.found)
+    if not is_refused and not await connection.fetchval(_SQL["knows_timezone"], timezone):
+        checks.problem("timezone", "must be a time zone that the database knows, such as Europe/Berlin")
 
 
 async def check_campaign(

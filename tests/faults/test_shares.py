@@ -21,7 +21,7 @@ Ask = Callable[[], Awaitable[Answer]]
 
 POOL = 4
 FLOOR_SECONDS = 0.05
-"""A p99 below is noise: growth counts from here."""
+"""A time below is noise: growth counts from here."""
 
 
 class Tenant:
@@ -150,9 +150,13 @@ async def test_transaction_that_ends_in_a_refusal_counts_as_an_answer(module_dat
     figure="no answer of another fails, their p99 grows by 10 % at most",
 )
 async def test_locked_rows_slow_no_other_tenant(scenario: Scenario, module_database_url: str, valkey_url: str) -> None:
-    """Windows with and without the lock, by turns. In the suite the pool is small, and the locked tenant asks more."""
-    pool = {} if scenario.full else {"database_pool_size": POOL}
-    settings = settings_of(module_database_url, valkey_url, **AS_SHIPPED, **pool)
+    """Windows with and without the lock, by turns.
+
+    In the suite the pool is small, the locked tenant asks more, and only the median is judged: the machine is busy.
+    """
+    small = {"database_pool_size": POOL, "database_acquire_timeout_seconds": 5.0, "answer_timeout_seconds": 10.0}
+    pool = {} if scenario.full else small
+    settings = settings_of(module_database_url, valkey_url, **{**AS_SHIPPED, **pool})
     took = defaultdict[bool | None, list[float]](list)
     over, locked = asyncio.Event(), None
 
@@ -178,7 +182,8 @@ async def test_locked_rows_slow_no_other_tenant(scenario: Scenario, module_datab
                 await asyncio.wait(running, timeout=10 if scenario.full else 2, return_when=asyncio.FIRST_EXCEPTION)
         over.set()
         await asyncio.gather(*running)
-    alone, beside = (sorted(took[one])[int(len(took[one]) * 0.99)] for one in (False, True))
-    scenario.figure("p99 of the others alone", alone, "s")
+    part = 99 if scenario.full else 50
+    alone, beside = (sorted(took[one])[len(took[one]) * part // 100] for one in (False, True))
+    scenario.figure(f"p{part} of the others alone", alone, "s")
     grown = beside / max(alone, FLOOR_SECONDS)
-    scenario.figure("growth of their p99", grown, most=1.1 if scenario.full else None)
+    scenario.figure(f"growth of their p{part}", grown, most=1.1 if scenario.full else 10)

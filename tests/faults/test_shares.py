@@ -9,7 +9,6 @@ import asyncpg
 import pytest
 
 from runtime import trace
-from runtime.errors import Fault, unknown
 from runtime.stores.database import Database
 from runtime.stores.tenant_quota import TenantQuotas
 from tests.support.scenario import Scenario
@@ -121,25 +120,15 @@ async def test_waiting_requests_of_a_tenant_that_becomes_blocked_let_others_pass
         await database.close()
 
 
-async def test_transaction_that_ends_in_a_refusal_counts_as_an_answer(module_database_url: str) -> None:
+async def test_transaction_that_fails_counts_as_an_answer(module_database_url: str) -> None:
     database = Database(module_database_url, size=POOL, acquire_seconds=1.0, statement_seconds=1.0)
     database._quotas = TenantQuotas(POOL, quiet_seconds=0.0)
     database._quotas.record_timeout("a")
-
-    async def refuse(connection: asyncpg.Connection) -> None:
-        await connection.execute("SELECT 1")
-        raise unknown("game", "game_x")
-
-    async def refused() -> None:
-        trace.tenant.set("a")
-        await database.transaction(refuse)
-
-    try:
-        with pytest.raises(Fault):
-            await asyncio.create_task(refused())
-        assert not database._quotas.blocks("a")
-    finally:
-        await database.close()
+    trace.tenant.set("a")
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await database.transaction(lambda connection: connection.fetch("SELECT 1 / 0"))
+    assert not database._quotas.blocks("a")
+    await database.close()
 
 
 @pytest.mark.fault(

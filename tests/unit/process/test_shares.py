@@ -49,6 +49,16 @@ async def test_blocked_tenants_share_a_few_until_they_were_answered_and_quiet(mo
     quotas.record_answer("a")
     assert not quotas.waits("a")
     assert quotas.waits("b"), "nothing of it was answered"
+    quotas.record_timeout("a")
+    assert await tried(quotas, "a") is True
+    now += 9
+    waiting = asyncio.ensure_future(tried(quotas, "a"))
+    await asyncio.sleep(0)  # sleeps: it waits now
+    quotas.record_answer("a")
+    assert await waiting is None
+    now += 2
+    quotas.record_answer("a")
+    assert not quotas.waits("a"), "it waited in vain, but was answered meanwhile"
 
 
 async def test_tenant_that_waits_in_vain_stays_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,24 +71,6 @@ async def test_tenant_that_waits_in_vain_stays_blocked(monkeypatch: pytest.Monke
     assert await tried(quotas, "b") is None
     quotas.record_answer("b")
     assert quotas.waits("b")
-
-
-async def test_wait_in_vain_of_a_tenant_that_is_answered_meanwhile_says_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 1_000.0
-    monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
-    quotas = TenantQuotas(4, quiet_seconds=10)
-    quotas.record_timeout("a")
-    assert await tried(quotas, "a") is True
-    now += 9
-    waiting = asyncio.ensure_future(tried(quotas, "a"))
-    await asyncio.sleep(0)
-    quotas.record_answer("a")
-    assert await waiting is None
-    now += 2
-    quotas.record_answer("a")
-    assert not quotas.waits("a")
 
 
 async def test_tenant_that_holds_nothing_is_forgotten() -> None:

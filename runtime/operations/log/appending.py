@@ -5,7 +5,7 @@ rows up to a watermark before which no new row can appear (sql/analytics.sql, `h
 so a pass that is repeated after a crash appends nothing twice. Rows are appended in batches, each in a transaction. The
 last batch of a pass adds a mark, which says that every row from before the watermark is in the log, and the signed
 checkpoint. A log without new rows gets a mark every half hour, so a witness notices a log that stands still. Plays
-write nothing extra.
+write nothing extra. A pass ends at its deadline even if the log is behind. The next round begins at once then.
 
 A tenant without new rows is skipped, except for the mark and the check of older rows.
 
@@ -45,7 +45,7 @@ EVERY_SECONDS: Final = 30.0
 """The interval of passes, and so of a tenant's checkpoints."""
 
 PASS_SECONDS: Final = 15.0
-"""How long a pass appends to one log that is behind; the next pass goes on. Logs of other tenants must not wait."""
+"""How long a pass appends to one log that is behind; the next round goes on. Logs of other tenants must not wait."""
 
 BATCH: Final = 2_000
 """Rows of each kind in one transaction. Only their hashes are read into memory."""
@@ -79,26 +79,35 @@ class Appender:
         self._rests_until: dict[str, float] = {}  # By time.monotonic.
 
     async def append_all(self, engine: Engine) -> None:
-        """Appends to the log of every tenant with new rows. One tenant's failure does not block the others."""
-        if not engine.settings.merkle_log:
-            return
-        grown = frozenset(await engine.database.tenants(_SQL["grown"]))
-        for tenant_id in await engine.database.tenants(_ANALYTICS["tenants"]):
-            if tenant_id in grown or not self._rests(tenant_id):
-                await attempt(JOB, at(tenant_id, self._pass(engine, tenant_id)), tenant_id=tenant_id)
+        """Appends to the log of every tenant with new rows, in rounds while one is behind.
+
+        One tenant's failure does not block the others. A process that lost the job's lease finds the locks taken by the
+        new holder, so its rounds end.
+        """
+        is_due = bool(engine.settings.merkle_log)
+        while is_due:
+            behind: set[str] = set()
+            grown = frozenset(await engine.database.tenants(_SQL["grown"]))
+            for tenant_id in await engine.database.tenants(_ANALYTICS["tenants"]):
+                if tenant_id in grown or not self._rests(tenant_id):
+                    await attempt(JOB, at(tenant_id, self._pass(engine, tenant_id, behind)), tenant_id=tenant_id)
+            is_due = bool(behind)
 
     def _rests(self, tenant_id: str) -> bool:
         return time.monotonic() < self._rests_until.get(tenant_id, 0.0)
 
-    async def _pass(self, engine: Engine, tenant_id: str) -> None:
+    async def _pass(self, engine: Engine, tenant_id: str, behind: set[str]) -> None:
+        """behind: receives the tenant if its log is behind still."""
         found: list[str] = []
         swept = before = self._swept.get(tenant_id, "")
         rests = self._rests(tenant_id)
         if not rests:
             found, swept = await sweep(engine, tenant_id, before)
         settled = await settle(engine, tenant_id, found, deadline=time.monotonic() + PASS_SECONDS)
+        if settled.is_behind:
+            behind.add(tenant_id)
         if rests or (found and settled.until == _UNKNOWN):
-            return  # Back-dated rows that the pass did not come to are swept again.
+            return  # Another process appends: the back-dated rows are swept again.
         self._swept[tenant_id] = swept
         if not swept:
             self._rests_until[tenant_id] = time.monotonic() + SWEEP_PAUSE_SECONDS
@@ -140,16 +149,15 @@ async def settle(
 ) -> Settled:
     """As `append`. Returns until when rows are in the log now, and the new checkpoint.
 
-    deadline: by time.monotonic; no batch begins after it, however far the log is behind.
+    deadline: by time.monotonic; the batch that ends after it is the last, however far the log is behind.
     """
     await engine.database.execute(_SQL["create_tree"], tenant_id)
     window = WINDOW_SECONDS
     while True:
-        found = await engine.database.transaction(partial(append_batch, engine, tenant_id, backdated, window))
+        batch = partial(append_batch, engine, tenant_id, backdated, window, deadline=deadline)
+        found = await engine.database.transaction(batch)
         if not isinstance(found, Part):
             break
-        if time.monotonic() > deadline:
-            return Settled(_UNKNOWN, None)
         window = max(window / 4, WINDOW_SECONDS_MIN) if found.is_full else window * 2
     if found.checkpoint is not None:
         engine.publisher.events([checkpoint_event(tenant_id, found.checkpoint)])
@@ -157,10 +165,13 @@ async def settle(
 
 
 class Settled(NamedTuple):
-    """Every row from before `until` is in the log. checkpoint: the new one; None: the log has not grown."""
+    """Every row from before `until` is in the log. checkpoint: the new one; None: the log has not grown. is_behind: the
+    deadline came before the newest rows.
+    """
 
     until: datetime
     checkpoint: asyncpg.Record | None
+    is_behind: bool = False
 
 
 class Part(NamedTuple):
@@ -170,10 +181,16 @@ class Part(NamedTuple):
 
 
 async def append_batch(
-    engine: Engine, tenant_id: str, backdated: Sequence[str], window_seconds: float, connection: asyncpg.Connection
+    engine: Engine,
+    tenant_id: str,
+    backdated: Sequence[str],
+    window_seconds: float,
+    connection: asyncpg.Connection,
+    *,
+    deadline: float = math.inf,
 ) -> Part | Settled:
     """Appends a batch, of rows at most so long after the watermark. The last one returns Settled, as does a batch while
-    another process appends, until then unknown.
+    another process appends, until then unknown. deadline: as for `settle`.
     """
     state = await connection.fetchrow(_SQL["lock_tree"], tenant_id)
     if state is None:
@@ -187,22 +204,24 @@ async def append_batch(
     )
     assert found is not None  # An aggregate.
     nodes = tree.add_hashes(_split(found["hashes"]))
-    is_last = until == horizon and found["full_from"] is None
+    is_behind = until < horizon or found["full_from"] is not None
+    is_last = not is_behind or time.monotonic() > deadline
     until, newest = found["full_from"] or until, found["newest"]
     if is_last:
         swept: list[asyncpg.Record] = []
         if backdated:
             swept = await connection.fetch(_SQL["backdated"], tenant_id, list(backdated), timeout=STATEMENT_SECONDS)
-        if not (tree.size > state["checkpoint"] or swept or state["is_idle"]):
+        if not (tree.size > state["checkpoint"] or swept or state["is_idle"] or is_behind):
             return Settled(until, None)
-        mark = f"{round(until.timestamp() * 1_000_000)} {tree.size}"
+        # With the present time if that is later: a witness names rows that waited.
+        mark = f"{_micro(until)} {tree.size}" + (f" {_micro(horizon)}" if is_behind else "")
         # The mark precedes the swept rows: the one before it may be older than they claim to be.
         leaves = [("mark", mark, hash_leaf(write_entry("mark", mark, {})), None, None), *map(tuple, swept)]
         columns = [[leaf[i] for leaf in leaves] for i in range(5)]
         indexes = list(range(tree.size, tree.size + len(leaves)))
         await connection.execute(_SQL["append_leaves"], tenant_id, indexes, *columns, timeout=STATEMENT_SECONDS)
         nodes += tree.add_hashes(leaf[2] for leaf in leaves)
-        newest = until if swept else newest
+        newest = max(until, newest or until) if swept else newest
     if nodes:
         levels, numbers = zip(*(node for node, _ in nodes), strict=True)
         await connection.execute(_SQL["append_nodes"], tenant_id, levels, numbers, [held for _, held in nodes])
@@ -212,7 +231,7 @@ async def append_batch(
         return Part(found["full_from"] is not None)
     origin = origin_of(engine.settings.merkle_log, tenant_id)
     note = sign_checkpoint(Checkpoint(origin, tree.size, tree.digest()), signing_keys(origin, engine.keyring.server))
-    return Settled(until, await connection.fetchrow(_SQL["add_checkpoint"], tenant_id, tree.size, note))
+    return Settled(until, await connection.fetchrow(_SQL["add_checkpoint"], tenant_id, tree.size, note), is_behind)
 
 
 def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
@@ -220,6 +239,10 @@ def checkpoint_event(tenant_id: str, row: asyncpg.Record) -> events.Event:
     data = events.LogCheckpoint(size=row["size"], root=row["note"].split("\n")[2], note=row["note"])
     at: float = row["at"].timestamp()
     return events.event_of(data, occurred_at=at, tenant_id=tenant_id, merchant_id="", campaign_id="", trace_id="")
+
+
+def _micro(at: datetime) -> int:
+    return round(at.timestamp() * 1_000_000)
 
 
 def _split(frontier: bytes) -> list[bytes]:

@@ -17,7 +17,7 @@ sql/log.sql (`log_entry`) writes the same bytes. Facts of each kind:
 a player's id or contact: a merge changes the owner of a play, and an erasure must not leave them here. An audit entry's
 `row` has salted hashes in their place, so a dossier can show what was hashed. What a player
 sent with a play (client seed and payload) is only in `sent`, a salted hash; an erasure deletes the salt. A play without
-either has no `sent`.
+either has no `sent`. After its time, the id of a mark has the log's size, and the present time if the log is behind.
 """
 
 from __future__ import annotations
@@ -56,7 +56,17 @@ def read_entry(entry: bytes) -> dict[str, Any]:
 
 def mark_of(facts: Mapping[str, Any]) -> int:
     """The time of a mark, in microseconds."""
-    return int(facts["id"].split()[0])
+    return _numbers(facts)[0]
+
+
+def made_of(facts: Mapping[str, Any]) -> int:
+    """When a mark was made, in microseconds: the third number of its id, if the log was behind."""
+    numbers = _numbers(facts)
+    return numbers[2 if len(numbers) > 2 else 0]
+
+
+def _numbers(mark: Mapping[str, Any]) -> list[int]:
+    return [int(one) for one in mark["id"].split()]
 
 
 def commit_sent(salt: bytes, client_seed: str, payload: str) -> str:

@@ -1,5 +1,6 @@
 import asyncio
 import hashlib
+import math
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -92,16 +93,24 @@ async def test_append_of_a_long_past_holds_one_batch_in_memory(stack: Stack, mon
         " FROM generate_series(1, 10000) AS n",
         stack.tenant_id,
     )
-    with monkeypatch.context() as late:
-        late.setattr(appending, "PASS_SECONDS", -1)
-        await appending.Appender().append_all(stack.engine)
-    assert len(await unlogged(stack)) > 500, "one log leaves time for the others"
+    late = await appending.settle(stack.engine, stack.tenant_id, deadline=0)
+    assert late.is_behind and len(await unlogged(stack)) > 500, "one log leaves time for the others"
+    state = await new_witness(stack)
+    assert state.size == (late.checkpoint or {})["size"] == 201, "the mark and the checkpoint of a log that is behind"
+    monkeypatch.setattr(appending, "PASS_SECONDS", -1)
+    appender = appending.Appender()
+    appender._rests_until[stack.tenant_id] = math.inf  # A sweep reads more rows.
     tracemalloc.start()
     try:
-        await appending.append(stack.engine, stack.tenant_id)
+        await appender.append_all(stack.engine)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+    marks = "SELECT count(*) FROM log_leaves WHERE tenant_id = $1 AND kind = 'mark'"
+    assert await stack.database.fetchval(marks, stack.tenant_id) > 49, "a round goes on while a log is behind"
+    waits: list[str] = []
+    await visit(state, partial(fetch, stack))
+    assert await problems(stack, state, waits=waits) == [] and len(waits) > 48, "and a witness names rows that waited"
     await append(stack)
     assert (await new_witness(stack)).size > 10_000 and await found(stack) == set()
 

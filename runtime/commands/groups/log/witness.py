@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from runtime.commands.groups.log.archived import Archived
 from runtime.rules.log import stamps
-from runtime.rules.log.entries import BACKDATED_MICROSECONDS, mark_of, read_bundle, read_entry
+from runtime.rules.log.entries import BACKDATED_MICROSECONDS, made_of, mark_of, read_bundle, read_entry
 from runtime.rules.log.notes import BadNote, Checkpoint, VerifierKey, read_checkpoint, verify_checkpoint
 from runtime.rules.log.tiles import TILE_WIDTH, Tile, read_node, tiles_of, width_at
 from runtime.rules.log.tree import (
@@ -222,7 +222,7 @@ async def read_entries(
                     oldest = min(oldest or int(facts["at"]), int(facts["at"]))
                 else:
                     before, mark = mark, mark_of(facts)
-                    if before and len(waits) < WAITS_MAX and (wait := waited(oldest, before, mark, minutes)):
+                    if before and len(waits) < WAITS_MAX and (wait := waited(oldest, before, made_of(facts), minutes)):
                         waits.append(wait)
                     oldest = 0
         at = starts[-1] + TILE_WIDTH
@@ -274,15 +274,16 @@ def _problem(index: int, leaf: bytes, entry: bytes, facts: dict[str, Any], mark:
     return f"{name} is back-dated" if at < mark - BACKDATED_MICROSECONDS else ""
 
 
-def waited(oldest: int, before: int, mark: int, minutes: float) -> str:
+def waited(oldest: int, before: int, made: int, minutes: float) -> str:
     """A description of the log's standstill between two marks; "": there was none. Times in microseconds.
 
-    oldest: of the rows in between; 0: none. minutes: how long a log without rows may have no mark.
+    made: when the later one was made. oldest: of the rows in between; 0: none. minutes: how long a log without rows may
+    have no mark.
     """
     since, most = (oldest, min(WAIT_MINUTES, minutes)) if oldest else (before, minutes)
-    if mark - since <= most * 60_000_000:
+    if made - since <= most * 60_000_000:
         return ""
-    first, last = (stamps.shown(at / 1_000_000) for at in (since, mark))
+    first, last = (stamps.shown(at / 1_000_000) for at in (since, made))
     why = "a row waited" if oldest else "it had no mark"
     return f"the log stood still: {why} from {first} to {last}. Its rows could be changed before they were logged"
 

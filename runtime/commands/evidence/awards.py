@@ -35,6 +35,8 @@ TABLES: Final = """
     CREATE VIEW movements AS
         SELECT *, min(at) OVER (PARTITION BY player, scope, currency ORDER BY seq DESC, id DESC) AS before FROM ledger;
     CREATE VIEW adjustments AS SELECT id, before AS at, logged_at FROM movements WHERE reason = 'adjustment';
+    CREATE VIEW strangers AS
+        SELECT * FROM winners WHERE player NOT IN (SELECT player FROM plays UNION SELECT player FROM corrections);
     CREATE VIEW free AS
         WITH
             least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
@@ -46,6 +48,7 @@ TABLES: Final = """
 """
 
 """free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""
+"""strangers: ranks of guests that were merged since: their plays are those of another player."""
 """before: a time by which the movement existed: the earliest of it and the later movements of its balance."""
 
 _POINTS: Final = "points"
@@ -179,29 +182,37 @@ _MISRANKED: Final = """
     WITH stated AS (
         SELECT w.rank, w.player, w.score, w.prize_id, early.score AS least, late.score AS most, late.reached,
                early.score IS late.score AND early.reached IS late.reached AS is_certain,
-               row_number() OVER (ORDER BY w.rank) AS nth
+               row_number() OVER (ORDER BY w.rank) AS nth,
+               w.player IN (SELECT player FROM strangers WHERE contest = ?1) AS is_stranger,
+               (SELECT mode = 'latest' FROM boards WHERE id = ?1) AS is_latest
         FROM winners AS w
         LEFT JOIN scores AS early ON early.board = ?1 AND early.is_early AND early.player = w.player
         LEFT JOIN scores AS late ON late.board = ?1 AND NOT late.is_early AND late.player = w.player
         WHERE w.contest = ?1
+    ),
+    judged AS (
+        SELECT w.rank, (
+                (w.most IS NULL AND NOT w.is_stranger) OR w.rank <> w.nth OR n.score > w.score
+                OR (w.score > w.most AND NOT w.is_latest)
+                OR w.prize_id <> CASE WHEN w.score <= 0 THEN '' ELSE coalesce((
+                    SELECT prize_id FROM board_prizes WHERE board = ?1 AND w.rank BETWEEN first AND last), '') END
+            ) IS true AS is_wrong, (
+                w.is_stranger
+                OR (n.score = w.score AND w.is_certain AND n.is_certain AND n.reached < w.reached)
+                OR CASE WHEN w.is_latest THEN w.is_certain AND w.score <> w.most
+                        ELSE w.score < coalesce(w.least, w.most) END
+            ) IS true AS is_unshown
+        FROM stated AS w LEFT JOIN stated AS n ON n.nth = w.nth + 1
     )
-    SELECT 'rank ' || w.rank FROM stated AS w LEFT JOIN stated AS n ON n.nth = w.nth + 1
-    WHERE w.most IS NULL OR w.rank <> w.nth OR n.score > w.score
-       OR (n.score = w.score AND w.is_certain AND n.is_certain AND n.reached < w.reached)
-       OR CASE (SELECT mode FROM boards WHERE id = ?1) WHEN 'latest' THEN w.is_certain AND w.score <> w.most
-               ELSE w.score NOT BETWEEN coalesce(w.least, w.most) AND w.most END
-       OR w.prize_id <> CASE WHEN w.score <= 0 THEN '' ELSE coalesce((
-              SELECT prize_id FROM board_prizes WHERE board = ?1 AND w.rank BETWEEN first AND last), '') END
+    SELECT 'rank ' || rank, is_wrong OR NOT EXISTS (SELECT 1 FROM strangers WHERE contest = ?1)
+    FROM judged WHERE is_wrong OR is_unshown
     UNION ALL
-    SELECT 'a missing rank' FROM scores
+    SELECT 'a missing rank', true FROM scores
     WHERE board = ?1 AND is_early AND player NOT IN (SELECT player FROM winners WHERE contest = ?1)
 """
-
-_STRANGERS: Final = """
-    SELECT 'rank ' || rank FROM winners WHERE contest = ?1
-      AND player NOT IN (SELECT player FROM plays UNION SELECT player FROM corrections)
-"""
-"""Ranks of guests that were merged since: their plays are those of another player."""
+"""Wrong ranks, and whether the file shows that. If a guest was merged into a ranked player, the guest's plays count for
+this player. Then the file cannot show the guest's own rank, a score that is too low (or a latest one), or the order of
+equal scores."""
 
 
 class Problem(NamedTuple):
@@ -325,8 +336,11 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
         for slack in (-_UNCERTAIN_MICROSECONDS, _UNCERTAIN_MICROSECONDS):
             database.execute(_SCORES, (board, slack))
         table = "winners WHERE contest IN (SELECT id FROM boards)"
-        wrong, strangers = names(_MISRANKED, board), names(_STRANGERS, board)
-        yield Problem(f"ranks of {board} follow from the plays", table, wrong, bool(strangers))
+        judged = database.execute(_MISRANKED, (board,)).fetchall()
+        text = f"ranks of {board} follow from the plays"
+        yield Problem(text, table, [name for name, is_wrong in judged if is_wrong])
+        if unshown := [name for name, is_wrong in judged if not is_wrong]:
+            yield Problem(f"{text}: those of merged guests count for their players", table, unshown, is_open=True)
 
 
 def seconds(iso: str) -> int:

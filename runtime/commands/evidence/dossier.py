@@ -83,10 +83,17 @@ _MISGIVEN: Final = """
     WHERE r.player <> p.player AND r.status <> 'revoked'
     UNION ALL
     SELECT r.id FROM rewards AS r JOIN winners AS n ON n.reward_id = r.id
-    WHERE r.player <> n.player AND r.status <> 'revoked'
-      AND NOT EXISTS (SELECT 1 FROM winners AS o WHERE o.contest = n.contest AND o.player = r.player)
+    WHERE r.player <> n.player AND r.status <> 'revoked' AND NOT (
+        n.player IN (SELECT player FROM strangers)
+        AND EXISTS (SELECT 1 FROM winners AS o WHERE o.contest = n.contest AND o.player = r.player))
 """
 """A merged guest keeps its surplus, which is revoked. If both had a rank, the guest keeps one, without its reward."""
+_MOVED: Final = """
+    rewards AS r JOIN strangers AS n ON n.reward_id = r.id
+    WHERE r.player <> n.player AND r.status <> 'revoked' AND n.contest NOT IN (SELECT id FROM boards)
+        AND EXISTS (SELECT 1 FROM winners AS o WHERE o.contest = n.contest AND o.player = r.player)
+"""
+"""Rewards of draws that another winner has. A player may have tickets without plays, so the file shows no merge."""
 
 _BROKEN_MOVES: Final = """
     SELECT prize_id FROM (
@@ -388,6 +395,8 @@ class _Check:
         known = "SELECT contest FROM results UNION SELECT id FROM boards"
         if count := self._count(f"winners WHERE reward_id <> '' AND contest NOT IN ({known})"):
             yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
+        if count := self._count(_MOVED):
+            yield Finding(f"{count:,} rewards of draws are those of other winners: a merge is not in the file", None)
         if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
             yield Finding(f"{count:,} audit entries: only their action and time are compared with the log", None)
         if count := self._count(f"({states.UNAUDITED})"):

@@ -97,11 +97,20 @@ export class Awards {
     yield ["milestones that plays reached were granted if a unit was free", withheld];
     yield ["milestones were granted to all who reached them: their prizes may have been unavailable, as the operator states", unavailable, true];
     yield ["milestones were granted to all who reached them: the others have not redeemed them", redeemed, true];
-    const players = new Set([...plays.values(), ...this.corrections].map((one) => one.player));
+    const players = this.players(plays);
     for (const board of this.boards.sort((a, b) => ordered(a.id, b.id))) {
       const ranks = winners.filter((one) => one.of === board.id).sort((a, b) => a.rank - b.rank);
-      yield [`ranks of ${board.id} follow from the plays`, this.misranked(board, ranks, [...plays.values()]), ranks.some((one) => !players.has(one.player))];
+      const [wrong, unshown] = this.misranked(board, ranks, [...plays.values()], players);
+      const text = `ranks of ${board.id} follow from the plays`;
+      const isMerged = ranks.some((one) => !players.has(one.player));
+      yield [text, isMerged ? wrong : [...wrong, ...unshown]];
+      if (isMerged) yield [`${text}: those of merged guests count for their players`, unshown, true];
     }
+  }
+
+  /** The players of plays and corrections. Another player of a rank is a guest that was merged since. */
+  players(plays) {
+    return new Set([...plays.values(), ...this.corrections].map((one) => one.player));
   }
 
   /** Whether a movement follows from a play, a reward or the log; null: the file cannot show it. */
@@ -166,7 +175,11 @@ export class Awards {
     return scores;
   }
 
-  misranked(board, ranks, plays) {
+  /**
+   * Wrong ranks, and those that are wrong unless a guest was merged into a ranked player: the guest's own, those whose score
+   * is too low (or a latest one), and the order of equal scores.
+   */
+  misranked(board, ranks, plays, players) {
     const closed = this.closings.get(board.id) ?? board.closed;
     const [early, late] = [-UNCERTAIN, UNCERTAIN].map((slack) => this.scores({ ...board, closed }, plays, slack));
     const stated = ranks.map((one) => {
@@ -175,15 +188,22 @@ export class Awards {
     });
     const isWrong = (one, at) => {
       const next = stated[at + 1];
-      if (!one.most || one.rank !== at + 1 || next?.score > one.score) return true;
-      if (next?.score === one.score && one.isCertain && next.isCertain && next.most.reached < one.most.reached) return true;
-      const isScore = board.mode === "latest" ? !one.isCertain || one.score === one.most.score : one.score >= (one.least ?? one.most).score && one.score <= one.most.score;
+      if ((!one.most && players.has(one.player)) || one.rank !== at + 1 || next?.score > one.score) return true;
+      if (one.score > one.most?.score && board.mode !== "latest") return true;
       const prize = one.score > 0 ? board.prizes.find((held) => held.from_rank <= one.rank && one.rank <= held.to_rank) : null;
-      return !isScore || one.prize_id !== (prize?.prize_id ?? "");
+      return one.prize_id !== (prize?.prize_id ?? "");
+    };
+    const isUnshown = (one, at) => {
+      const next = stated[at + 1];
+      if (!one.most || (next?.score === one.score && one.isCertain && next.isCertain && next.most?.reached < one.most.reached)) return true;
+      return board.mode === "latest" ? one.isCertain && one.score !== one.most.score : one.score < (one.least ?? one.most).score;
     };
     const named = new Set(ranks.map((one) => one.player));
     const missing = [...early.keys()].filter((player) => !named.has(player)).map(() => "a missing rank");
-    return [...stated.filter(isWrong).map((one) => `rank ${one.rank}`), ...missing];
+    const wrong = stated.filter(isWrong);
+    const unshown = stated.filter((one, at) => isUnshown(one, at) && !wrong.includes(one));
+    const [failed, open] = [wrong, unshown].map((found) => found.map((one) => `rank ${one.rank}`));
+    return [[...failed, ...missing], open];
   }
 }
 

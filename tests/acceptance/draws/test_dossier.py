@@ -208,6 +208,21 @@ def later(lines: list[dict[str, Any]], *, drawn: bool) -> None:
         lines.remove(line)
 
 
+def add_stranger(lines: list[dict[str, Any]], **facts: object) -> None:
+    """A last rank of a player without plays, as after a merge, and a change of the rank before it."""
+    one = all_of(lines, "winner")[-1]
+    more = {"rank": 3, "player": "00", "score": 1, "prize_id": "", "reward_id": ""}
+    lines.insert(-1, {"winner": one | more})
+    one.update(facts)
+
+
+def hand_over(lines: list[dict[str, Any]], of: int, to: int) -> None:
+    """A rank's reward in the hands of another rank's player."""
+    winners = all_of(lines, "winner")
+    reward = next(one for one in all_of(lines, "reward") if one["id"] == winners[of]["reward_id"])
+    reward.update(player=winners[to]["player"])
+
+
 CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "cut off": lambda lines: lines.pop(),
     "seed": lambda lines: first(lines, "play").update(seed="00" * 32),
@@ -251,6 +266,13 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "FAILED adjustments are those": lambda lines: adjusted(lines).update(amount=6, balance_after=6),
     "open .*does not show": lambda lines: credit(lines, reason="code"),
     "ranks of": lambda lines: all_of(lines, "winner")[-1].update(score=9),
+    "(?s)\\A(?!.*FAILED).*open +ranks of .*rank 3": lambda lines: add_stranger(lines, score=1),
+    "FAILED ranks of .*not rank 2, 1 in all": lambda lines: add_stranger(lines, score=3),
+    "FAILED rewards belong": lambda lines: hand_over(lines, -2, -1),
+    "(?s)\\A(?!.*FAILED).*rewards of draws are": lambda lines: [
+        hand_over(lines, 1, 0),
+        all_of(lines, "winner")[1].update(player="00"),
+    ],
     "audit entries are": lambda lines: first(lines, "audit").update(action="game.update"),
     "audit entries are those": lambda lines: audited(lines, "leaderboard.adjust")["after"].update(delta=4),
     "audited player": lambda lines: audited(lines, "leaderboard.adjust")["after"].update(player_id="walt"),

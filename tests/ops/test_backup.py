@@ -32,8 +32,8 @@ async def test_backup_of_a_running_stack_plays_on_from_an_empty_database(
         first = await world.round(game_id, "ann", key="key_1")
         opened = await world.session(game_id, "ann")
         await run(BACK_UP, postgres, database_url, tmp_path)
-        moment = await world.database.fetchval("SELECT now()::text")
         await world.play(game_id, opened, "ann", key="key_2")
+        moment = await world.database.fetchval("SELECT now()::text")  # The play's transaction began earlier.
         shown = await world.database.fetch(SHOWN)
     (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "shown.sql").write_text(query.replace("2026-01-31 12:00:00+00", moment))

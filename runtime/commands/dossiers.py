@@ -174,6 +174,8 @@ async def write(
         async for winner in edge.each(path):
             named = {name: winner[name] for name in ("rank", "prize_id", "reward_id", "reason")}
             named |= {"holder": winner.get("holder", ""), "score": winner.get("score")}
+            if winner["reason"] in ("REVOKED", "EXPIRED"):
+                named["reason"] = ""  # The rank has a reward, whose line says how it ended.
             writer.line("winner", {"of": contest, **named, "player": pseudonyms.of(winner["player_id"])})
     async for line in _evidence(edge, campaign_id, consumer_url):
         if line.get("leaf_index", -1) >= size:

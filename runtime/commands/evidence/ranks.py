@@ -94,7 +94,7 @@ def problems(database: sqlite3.Connection) -> Iterator[Problem]:
     yield Problem(text, "winners", [name for name in wrong if name not in later])
     if later:
         yield Problem(f"{text}: the others were drawn or replaced later", "winners", later, is_open=True)
-    text = "alternates were called in order: the skipped ones may be suspended, which only the operator knows"
+    text = "alternates were called in order: the skipped ones may be suspended or erased, which only the operator knows"
     if passed_over:
         yield Problem(text, "results", passed_over, is_open=True)
     if waiting := [name for (name,) in database.execute(_UNREWARDED)]:

@@ -213,7 +213,7 @@ export class Draws {
       }
     yield ["winners are those of the evidence", [...wrong, ...stated.keys()].filter((name) => !later.includes(name))];
     yield ["winners are those of the evidence: the others were drawn or replaced later", later, true];
-    yield ["alternates were called in order: the skipped ones may be suspended, which only the operator knows", passedOver, true];
+    yield ["alternates were called in order: the skipped ones may be suspended or erased, which only the operator knows", passedOver, true];
     yield ["drawn ranks have their reward: the others have none, as the operator states", waiting, true];
   }
 }

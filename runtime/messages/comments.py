@@ -1237,7 +1237,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "value": "The declared number, or the round's signature in hex. Internal draws take none."
     },
     "TicketHolder": {
-        "tickets": "The player's tickets, from 0 (removes the player from the list) to 10^12."
+        "tickets": "The player's tickets, from 0 (removes the player from the list) to 10^12. RPC: a 0 must be sent, too. A stub that was generated before this field was optional omits it: generate it again."
     },
     "SetDrawTicketsRequest": {
         "holders": "Each player once."

@@ -10697,7 +10697,8 @@ class TicketHolder(betterproto2.Message):
 
     tickets: "int | None" = betterproto2.field(2, betterproto2.TYPE_INT64, optional=True)
     """
-    The player's tickets, from 0 (removes the player from the list) to 10^12.
+    The player's tickets, from 0 (removes the player from the list) to 10^12. RPC: a 0 must be sent, too. A stub that was
+    generated before this field was optional omits it: generate it again.
     """
 
 

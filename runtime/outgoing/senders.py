@@ -87,12 +87,20 @@ class SendFailed(Exception):
     """The code or mail was not sent. The message is for an operator and never contains the code, nor the address."""
 
 
-class AddressRefused(SendFailed):
+class Answered(SendFailed):
+    """The server answered, so it does not hang. The failure may be of this contact alone."""
+
+
+class AddressRefused(Answered):
     """The mail server refused the address, or the mail to it, for good."""
 
 
 class MailDeferred(SendFailed):
-    """The mail server refused this mail for now. It may accept others."""
+    """The mail server refused this mail for now, or did not answer about it. It may accept others."""
+
+
+class DeferredByReply(MailDeferred, Answered):
+    """The mail server refused this mail for now, by a reply."""
 
 
 class Sender(Protocol):
@@ -223,7 +231,7 @@ class SmtpSender:
         return response
 
     def _refused(self, what: str, code: int) -> SendFailed:
-        kind = AddressRefused if code >= PERMANENT else MailDeferred
+        kind = AddressRefused if code >= PERMANENT else DeferredByReply
         return kind(f"{self._host}:{self._port}: the {what} was refused ({code})")
 
     def mail(self, contact: str, subject: str, text: str) -> EmailMessage:
@@ -266,7 +274,8 @@ class WebhookSender:
         except Exception as error:  # Unreachable, or a malformed response.
             raise SendFailed(f"webhook: {error}") from error
         if not 200 <= answer.status < 300:
-            raise SendFailed(f"webhook: answered {answer.status}")
+            kind = Answered if 400 <= answer.status < 500 else SendFailed
+            raise kind(f"webhook: answered {answer.status}")
 
     async def close(self) -> None:
         await self._connector.close()

@@ -11,13 +11,15 @@ from collections import Counter
 from typing import Final
 
 from runtime.outgoing.breaker import CircuitBreaker
-from runtime.outgoing.senders import AddressRefused, LoginCode, MailDeferred, Sender, SendFailed
+from runtime.outgoing.senders import Answered, LoginCode, Sender, SendFailed
 
 PLACES: Final = 64
 """Codes of a tenant that are being sent at a time."""
 
 SLOW_SECONDS: Final = 5.0
-"""A failure counts from here. A faster one delays no player, and may be of one contact."""
+"""A failure without an answer counts from here. A faster one delays no player. An answer counts as a success: it may be
+of one contact, which a stranger chose.
+"""
 
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 30.0
@@ -47,8 +49,9 @@ class Sending:
             await sender.send(code)
         except SendFailed as error:
             ended = time.monotonic()
-            if ended - began >= SLOW_SECONDS and not isinstance(error, AddressRefused | MailDeferred):
-                breaker.record(True, ended)
+            is_answered = isinstance(error, Answered)
+            if is_answered or ended - began >= SLOW_SECONDS:
+                breaker.record(not is_answered, ended)
             raise
         else:
             breaker.record(False, time.monotonic())

@@ -163,7 +163,7 @@ removed AS (
 )
 INSERT INTO draw_lists (tenant_id, draw_id, player_id, tickets)
 SELECT $1, $2, player_id, tickets FROM given WHERE tickets > 0 ORDER BY player_id
-ON CONFLICT (tenant_id, draw_id, player_id) DO UPDATE SET tickets = excluded.tickets;
+ON CONFLICT (tenant_id, draw_id, player_id) DO UPDATE SET tickets = excluded.tickets, set_at = now();
 
 -- name: list_size
 -- The players in the list of draw $2, and their tickets. $1 tenant.

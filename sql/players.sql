@@ -39,8 +39,9 @@ RETURNING player_id;
 
 -- name: set_status
 -- Suspends or restores a player; the caller has locked the tenant. No row: unknown, or a guest that was merged, perhaps
--- while this waited for the row lock.
-UPDATE players SET status = $3, updated_at = now() WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
+-- while this waited for the row lock. An erased player does not come back by it, see is_erased.
+UPDATE players SET status = $3, updated_at = CASE WHEN updated_at <= erased_at THEN updated_at ELSE now() END
+WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
 RETURNING player_id;
 
 -- name: owner

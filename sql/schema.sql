@@ -1670,6 +1670,7 @@ CREATE TABLE draw_lists (
     draw_id   ident  NOT NULL,
     player_id ident  NOT NULL,
     tickets   bigint NOT NULL CHECK (tickets > 0),
+    set_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, draw_id, player_id)
 );
 
@@ -1696,8 +1697,8 @@ CREATE FUNCTION is_suspended(tenant text, player text) RETURNS boolean LANGUAGE 
     WHERE p.tenant_id = tenant AND p.player_id = player AND o.status = 'suspended'
 );
 
--- Whether a player, or the player that a guest became, was erased and has not come back since. Rewards are no sign of
--- it: a draw may award one.
+-- Whether a player, or the player that a guest became, was erased and has not come back since. Rewards, their credits and
+-- invited players are no sign of it: a draw may award one, and an earlier code may invite others.
 CREATE FUNCTION is_erased(tenant text, player text) RETURNS boolean LANGUAGE sql STABLE RETURN EXISTS (
     SELECT FROM players AS p
     JOIN players AS o ON o.tenant_id = tenant AND o.player_id = coalesce(p.merged_into, p.player_id)
@@ -1707,10 +1708,27 @@ CREATE FUNCTION is_erased(tenant text, player text) RETURNS boolean LANGUAGE sql
           SELECT FROM logins AS l WHERE l.tenant_id = tenant AND l.player_id = o.player_id AND l.ended_at IS NULL)
       AND NOT EXISTS (
           SELECT FROM entries AS e
-          WHERE e.tenant_id = tenant AND e.player_id = o.player_id AND (e.fields <> '{}' OR e.given <> '{}'))
+          WHERE e.tenant_id = tenant AND e.player_id = o.player_id
+            AND (e.fields <> '{}' OR e.given <> '{}' OR e.created_at > o.erased_at))
       AND NOT EXISTS (
           SELECT FROM plays AS y
           WHERE y.tenant_id = tenant AND y.player_id = o.player_id AND y.played_at > o.erased_at)
+      AND NOT EXISTS (
+          SELECT FROM redemptions AS r
+          WHERE r.tenant_id = tenant AND r.player_id = o.player_id AND r.redeemed_at > o.erased_at)
+      AND NOT EXISTS (
+          SELECT FROM quest_completions AS q
+          WHERE q.tenant_id = tenant AND q.player_id = o.player_id AND q.completed_at > o.erased_at
+            AND NOT starts_with(q.period, 'referral-')
+            AND q.quest_id = ANY(ARRAY(SELECT k.quest_id FROM quests AS k WHERE k.tenant_id = tenant)))
+      AND NOT EXISTS (
+          SELECT FROM ledger_entries AS m
+          WHERE m.tenant_id = tenant AND m.player_id = o.player_id AND m.created_at > o.erased_at
+            AND (m.reason = 'milestone_spend' OR (m.reason = 'adjustment' AND m.amount > 0)))
+      AND NOT EXISTS (
+          SELECT FROM draw_lists AS i
+          WHERE i.tenant_id = tenant AND i.player_id IN (player, o.player_id) AND i.set_at > o.erased_at
+            AND i.draw_id = ANY(ARRAY(SELECT d.draw_id FROM draws AS d WHERE d.tenant_id = tenant)))
 );
 
 -- What has standings: the final ranking of a board, or the drawn ranks of a draw.

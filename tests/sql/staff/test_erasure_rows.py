@@ -223,6 +223,10 @@ async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) ->
         """entries (player_id, updated_at, given) VALUES ('p', '2025-02-01', '{x}')""",
         "rewards (player_id, won_at) VALUES ('p', '2025-03-01')",
         "plays (player_id, play_id, played_at) VALUES ('p', 'b', '2025-03-01')",
+        "redemptions (player_id, receipt_id, redeemed_at) VALUES ('p', 'r', '2025-03-01')",
+        "quest_completions (player_id, quest_id, completed_at) VALUES ('p', 'q', '2025-03-01')",
+        "ledger_entries (player_id, reason, created_at) VALUES ('p', 'adjustment', '2025-03-01')",
+        "entries (player_id, created_at) VALUES ('p', '2025-03-01')",
     ],
 )
 async def test_erased_player_with_newer_data_is_idle_again(connection: asyncpg.Connection, newer: str) -> None:
@@ -231,7 +235,11 @@ async def test_erased_player_with_newer_data_is_idle_again(connection: asyncpg.C
         VALUES ('p', 'external', '2025-02-01', '2025-02-01')""")
     assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", False)]
     erased = "SELECT is_erased('t', 'p')"
+    await ask_t(connection, "players.set_status", "p", "suspended")
     assert await connection.fetchval(erased)
     await connection.execute(f"INSERT INTO {newer}")
     assert await ask_t(connection, "erasure.idle", "", 10, 20, 1, "") == [("p", True)]
     assert await connection.fetchval(erased) == newer.startswith("rewards"), "else the player has come back"
+    await connection.execute("INSERT INTO draws (draw_id) VALUES ('d')")
+    await ask_t(connection, "draws.set_list", "d", ["p"], [1])
+    assert not await connection.fetchval(erased), "an imported list has the player"

@@ -1,9 +1,13 @@
 """Workers of the outgoing groups beside a test's stack, and rewards whose delivery is due."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
+
+from standardwebhooks import Webhook
 
 from runtime import ids
 from runtime.actors.engine import Engine
@@ -19,6 +23,13 @@ from tests.support.statements import insert
 from tests.support.waiting import HANG_SECONDS
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+
+
+def signed(body: str, *, id: str, at: float = 0, secret: str = SECRET) -> dict[str, str]:
+    """The headers of a message that is signed as the libraries of Standard Webhooks do."""
+    when = datetime.fromtimestamp(int(at or time.time()), UTC)
+    headers = {"webhook-id": id, "webhook-timestamp": str(int(when.timestamp()))}
+    return headers | {"webhook-signature": Webhook(secret).sign(id, when, body)}
 
 
 @asynccontextmanager

@@ -42,10 +42,7 @@ def many_pixels() -> bytes:
 
 
 async def upload(stack: Stack, body: bytes, kind: str = "image/png", **query: str) -> Answer:
-    headers = {"Authorization": f"Bearer {stack.token('staff_test', ('designer',))}", "Content-Type": kind}
-    url = f"{stack.process.admin_url}/api/v1/admin/assets"
-    async with stack.http.post(url, data=body, headers=headers, params=query) as answer:
-        return Answer(answer.status, answer.headers, await answer.json())
+    return await stack.upload("/admin/assets", body, kind, role="designer", **query)
 
 
 async def served(stack: Stack, url: str, **headers: str) -> tuple[int, Any, bytes]:

@@ -3,14 +3,12 @@ import json
 import re
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from standardwebhooks import Webhook
 
-from runtime.operations import API
+from tests.support.deliveries import signed as sign
 from tests.support.guests import log_in, new_guest
 from tests.support.rivals import held, waits
 from tests.support.stack import OTHER_TENANT, Answer
@@ -63,15 +61,11 @@ async def call(
     signed: bool = True,
 ) -> Answer:
     """The answer to a call that is signed as the libraries of Standard Webhooks do, but for what is said otherwise."""
-    when = datetime.fromtimestamp(int(at or time.time()), UTC)
-    headers = {"webhook-id": id, "webhook-timestamp": str(int(when.timestamp()))}
-    if signed:
-        headers["webhook-signature"] = Webhook(secret).sign(id, when, body)
-    stack = world.stack
-    url = f"{stack.process.admin_url}{API}/quests/{quest_id}/events"
-    query = {"tenant_id": tenant_id or stack.tenant_id}
-    async with stack.http.post(url, params=query, data=sent or body.encode(), headers=headers) as answer:
-        return Answer(answer.status, answer.headers, await answer.json())
+    headers = sign(body, id=id, at=at, secret=secret)
+    if not signed:
+        del headers["webhook-signature"]
+    path, query = f"/quests/{quest_id}/events", {"tenant_id": tenant_id or world.stack.tenant_id}
+    return await world.stack.upload(path, sent or body.encode(), role="", headers=headers, **query)
 
 
 async def taking(world: World, count: int = 1, **fields: Any) -> Taking:

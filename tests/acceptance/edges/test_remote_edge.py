@@ -1,18 +1,14 @@
 """An admin edge in a process of its own, over RPC: what does not go through the table of operations alone."""
 
-import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from standardwebhooks import Webhook
 
 from runtime.app import running
 from runtime.operations import API
-from tests.support.deliveries import SECRET, make_receiver_prize, make_task, state, sweep
+from tests.support.deliveries import make_receiver_prize, make_task, signed, state, sweep
 from tests.support.receiver import Receiver
 from tests.support.resources import make_prize
 from tests.support.stack import TO_LOOPBACK, Stack
@@ -32,34 +28,26 @@ async def edge(stack: Stack) -> AsyncIterator[Stack]:
         yield replace(stack, process=process)
 
 
-async def import_codes(edge: Stack, prize_id: str, body: bytes, content_type: str = "text/plain") -> dict[str, Any]:
-    url = f"{edge.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
-    headers = {"Authorization": f"Bearer {edge.token('staff', ('admin',))}", "Content-Type": content_type}
-    async with edge.http.post(url, data=body, headers=headers) as answer:
-        return dict(await answer.json(), http=answer.status)
-
-
 async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
     prize_id = await make_prize(stack, **VOUCHER)
     # As long as codes may be, and more than one call's: no part may exceed what a message may hold.
     codes = [f"{number:0128d}" for number in range(6_000)]
     lines = [*codes, codes[7], "has space"]
-    said = await import_codes(edge, prize_id, "\n".join(lines).encode())
-    assert said["http"] == 200, said
-    errors = [(one["line"], one["reason"]) for one in said["data"].pop("errors")]
+    path = f"/admin/prizes/{prize_id}/codes"
+    said = (await edge.upload(path, "\n".join(lines), "text/plain")).data
+    errors = [(one["line"], one["reason"]) for one in said.pop("errors")]
     assert errors == [(6_001, "duplicate"), (6_002, "contains white space or unprintable characters")]
-    assert said["data"] == {"added": 6_000, "duplicates": 1, "invalid": 1, "available": 6_000}
-    said = await import_codes(edge, prize_id, json.dumps({"codes": codes[:10]}).encode(), "application/json")
-    assert (said["data"]["added"], said["data"]["duplicates"]) == (0, 10)
+    assert said == {"added": 6_000, "duplicates": 1, "invalid": 1, "available": 6_000}
+    said = (await edge.admin("POST", path, {"codes": codes[:10]})).data
+    assert (said["added"], said["duplicates"]) == (0, 10)
 
 
 async def test_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, edge: Stack) -> None:
     for one in (stack, edge):
         prize_id = await make_prize(stack, **VOUCHER)
         body = b'{"codes": ["A-1", "half \\ud83d", "nothing\\u0000", "A-2"]}'
-        said = await import_codes(one, prize_id, body, "application/json")
-        assert said["http"] == 200, said
-        assert (said["data"]["added"], [error["line"] for error in said["data"]["errors"]]) == (2, [2, 3])
+        said = (await one.upload(f"/admin/prizes/{prize_id}/codes", body, "application/json")).data
+        assert (said["added"], [error["line"] for error in said["errors"]]) == (2, [2, 3])
 
 
 async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver: Receiver) -> None:
@@ -71,14 +59,11 @@ async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver:
     await sweep(engine)
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
     sent: str = (await receiver.next()).json["data"]["callback_url"]
-    url = f"{edge.process.admin_url}{API}{sent.partition(API)[2]}"
+    path = sent.partition(API)[2]
 
-    async def call(body: str, signed: str) -> tuple[int, dict[str, Any]]:
-        at = datetime.fromtimestamp(int(time.time()), UTC)
-        headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(at.timestamp()))}
-        headers |= {"webhook-signature": Webhook(SECRET).sign("msg_1", at, signed)}
-        async with edge.http.post(url, data=body, headers=headers) as answer:
-            return answer.status, (await answer.json())["data"]
+    async def call(body: str, text: str) -> tuple[int, dict[str, Any]]:
+        answer = await edge.upload(path, body, role="", headers=signed(text, id="msg_1"))
+        return answer.http, answer.envelope["data"]
 
     body = '{"status": "delivered", "external_id": "x-1"}'
     status, data = await call(body, body + " ")

@@ -3,12 +3,10 @@ import base64
 import hmac
 import json
 import time
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from standardwebhooks import Webhook
 from structlog.testing import capture_logs
 
 from runtime.metrics import FULFILLMENT_TASKS
@@ -16,7 +14,7 @@ from runtime.operations import API
 from runtime.outgoing.channels import CALLBACK_SECONDS_MAX, CALLBACK_SECONDS_MIN
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting
 from runtime.streams import expiry
-from tests.support.deliveries import SECRET, make_receiver_prize, make_task, state, sweep, until_task, working
+from tests.support.deliveries import SECRET, make_receiver_prize, make_task, signed, state, sweep, until_task, working
 from tests.support.receiver import Receiver
 from tests.support.stack import TO_LOOPBACK, Stack, fields_of
 from tests.support.waiting import until
@@ -38,15 +36,6 @@ def token_of(stack: Any, task_id: str) -> str:
     return base64.urlsafe_b64encode(hmac.digest(key, text, "sha256")[:16]).decode().rstrip("=")
 
 
-def signed(body: str, *, id: str, at: float = 0, secret: str = SECRET) -> dict[str, str]:
-    when = datetime.fromtimestamp(int(at or time.time()), UTC)
-    return {
-        "webhook-id": id,
-        "webhook-timestamp": str(int(when.timestamp())),
-        "webhook-signature": Webhook(secret).sign(id, when, body),
-    }
-
-
 async def call(
     stack: Any,
     task_id: str,
@@ -60,11 +49,10 @@ async def call(
     token: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """(HTTP status, data) of a callback to the URL that the workflow was sent, but for what is said otherwise."""
-    headers = signed(body, id=id, at=at, secret=secret)
-    url = f"{stack.process.admin_url}{API}/fulfillment/tasks/{task_id}/callback"
     query = {"tenant_id": tenant_id or stack.tenant_id, "token": token_of(stack, task_id) if token is None else token}
-    async with stack.http.post(url, params=query, data=sent or body.encode(), headers=headers) as answer:
-        return answer.status, (await answer.json())["data"]
+    path, headers = f"/fulfillment/tasks/{task_id}/callback", signed(body, id=id, at=at, secret=secret)
+    answer = await stack.upload(path, sent or body.encode(), role="", headers=headers, **query)
+    return answer.http, answer.envelope["data"]
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature", "X-Tenant-Id"])

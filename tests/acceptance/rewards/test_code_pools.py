@@ -4,7 +4,6 @@ from typing import Any, Final
 import pytest
 
 from runtime.http.codes import CsvLines
-from runtime.operations import API
 from runtime.operations.prizes import pool
 from runtime.wire.times import expiry
 from tests.support.operations import make_merchant
@@ -26,13 +25,6 @@ async def listed(stack: Stack, prize_id: str, **query: Any) -> dict[str, Any]:
 async def withdraw(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
     headers = {"Idempotency-Key": key} if key else {}
     return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/withdraw", body, headers=headers)
-
-
-async def import_text(stack: Stack, prize_id: str, text: str, kind: str = "text/plain", query: str = "") -> Any:
-    url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes{query}"
-    sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": kind}
-    async with stack.http.post(url, data=text, headers=sent) as answer:
-        return {"http": answer.status, **(await answer.json())}
 
 
 def won(answer: Any) -> bool:
@@ -113,7 +105,7 @@ async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
     text = "Code,Note,Valid_until\n"
     text += "A-1,x,2029-12-31\nB-2,x,\nC-3,x,tomorrow\nD-4,x,2001-01-01\nE-5\n"
-    answer = (await import_text(module_stack, prize_id, text, "text/csv", f"?expires_at={LATER}"))["data"]
+    answer = (await module_stack.upload(f"/admin/prizes/{prize_id}/codes", text, "text/csv", expires_at=LATER)).data
     assert (answer["added"], answer["invalid"], answer["available"]) == (3, 2, 3)
     found = answer["errors"]
     assert found == [{"line": 4, "reason": "has an invalid expiry"}, {"line": 5, "reason": "has already expired"}]
@@ -132,7 +124,8 @@ async def ends_of(stack: Stack, prize_id: str) -> dict[str, int]:
 
 async def test_expiry_changes_for_free_codes_and_not_for_won_ones(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
-    await import_text(module_stack, prize_id, "A-1\nA-2\nA-3", query=f"?expires_at={LATER}")
+    path = f"/admin/prizes/{prize_id}/codes"
+    assert (await module_stack.upload(path, "A-1\nA-2\nA-3", "text/plain", expires_at=LATER)).data["added"] == 3
     await world.round(await world.wheel(prize_id), "keeper")
     won_id = next(item["id"] for item in (await listed(module_stack, prize_id, state="CODE_STATE_ASSIGNED"))["items"])
     answer = await expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER + 1, "reason": "longer"})
@@ -201,9 +194,9 @@ async def test_expiry_with_a_wrong_field_names_it(world: World, module_stack: St
         if found != [field]:
             failed.append((body, found))
     assert failed == []
-    for query in ("?expires_at=soon", "?expires_at=1", "?expires_at=999999999999999"):
-        answer = await import_text(module_stack, prize_id, "A-2", query=query)
-        assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"], query
+    for end in ("soon", "1", "999999999999999"):
+        path = f"/admin/prizes/{prize_id}/codes"
+        assert fields_of(await module_stack.upload(path, "A-2", "text/plain", expires_at=end)) == ["expires_at"], end
     assert list((await ends_of(module_stack, prize_id)).values()) == [0]
 
 

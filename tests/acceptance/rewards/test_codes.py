@@ -12,15 +12,14 @@ from runtime.http.docs.openapi import document
 from runtime.operations import API
 from runtime.operations.code_lines import CODE_CHARACTERS_MAX
 from tests.support.resources import make_prize
+from tests.support.stack import Answer
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
 
 
-async def send(stack: Any, prize_id: str, body: Any, content_type: str, **headers: str) -> dict[str, Any]:
-    url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
-    sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": content_type, **headers}
-    async with stack.http.post(url, data=body, headers=sent) as answer:
-        return {"http": answer.status, **await answer.json()}
+async def send(stack: Any, prize_id: str, body: Any, content_type: str, **headers: str) -> Answer:
+    answer: Answer = await stack.upload(f"/admin/prizes/{prize_id}/codes", body, content_type, headers=headers)
+    return answer
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ FORMS |= {"csv": ('A1,x\n"B2",y\nA1,z\n,\n C3 ,\nhas space', "text/csv; charset=
 @pytest.mark.parametrize("form", FORMS)
 async def test_import_adds_or_names_each_line(stack: Any, prize_id: str, form: str) -> None:
     body, content_type = FORMS[form]
-    data = (await send(stack, prize_id, body, content_type))["data"]
+    data = (await send(stack, prize_id, body, content_type)).data
     empty = [{"line": 4, "reason": "is empty"}] if form == "json" else []
     wrong = {"line": 6, "reason": "contains white space or unprintable characters"}
     assert data.pop("errors") == [{"line": 3, "reason": "duplicate"}, *empty, wrong]
@@ -55,19 +54,19 @@ async def test_import_names_a_line_of_any_length(stack: Any, prize_id: str, surf
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 async def test_csv_with_another_delimiter_is_read(stack: Any, prize_id: str, delimiter: str) -> None:
     text = '\ufeff"Code",expires_at\r\nA1,2029-12-31\r\nB2,2020-01-01\r\n'.replace(",", delimiter)
-    data = (await send(stack, prize_id, text, "text/csv"))["data"]
+    data = (await send(stack, prize_id, text, "text/csv")).data
     assert (data["added"], data["errors"]) == (1, [{"line": 3, "reason": "has already expired"}])
     (item,) = (await stack.admin("GET", f"/admin/prizes/{prize_id}/codes")).data["items"]
     assert item["expires_at"] == 1_893_456_000
 
 
 async def test_csv_line_with_an_unexpected_delimiter_is_refused(stack: Any, prize_id: str) -> None:
-    data = (await send(stack, prize_id, "A1;2020-01-01\nB2\nC3\t2020-01-01\n", "text/csv"))["data"]
+    data = (await send(stack, prize_id, "A1;2020-01-01\nB2\nC3\t2020-01-01\n", "text/csv")).data
     assert (data["added"], data["invalid"], [error["line"] for error in data["errors"]]) == (1, 2, [1, 3])
     assert {error["reason"] for error in data["errors"]} == {
         "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
     }
-    assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json"))["data"]["added"] == 1
+    assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json")).data["added"] == 1
 
 
 async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize_id: str) -> None:
@@ -77,8 +76,8 @@ async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize
         *(("", "text/plain", 400, ["codes"]), ("A1", "application/xml", 415, [])),
     ):
         answer = await send(stack, prize_id, body, content_type)
-        assert (answer["http"], answer["code"]) == (http, "INVALID_ARGUMENT"), body
-        assert [row["field"] for row in answer["data"].get("violations", [])] == fields, body
+        assert (answer.http, answer.code) == (http, "INVALID_ARGUMENT"), body
+        assert [row["field"] for row in answer.envelope["data"].get("violations", [])] == fields, body
 
 
 async def test_import_on_core_takes_scope_expiry_and_key_from_the_request(stack: Any, prize_id: str) -> None:
@@ -99,8 +98,8 @@ async def test_import_on_core_takes_scope_expiry_and_key_from_the_request(stack:
 async def test_import_with_a_broken_end_says_how_many_were_added(stack: Any, prize_id: str) -> None:
     body = '{"codes": [' + ",".join(f'"CODE{number}"' for number in range(6_000)) + ", 7]}"
     answer = await send(stack, prize_id, body, "application/json")
-    assert answer["http"] == 400
-    assert answer["data"]["added"] == 5_000
+    assert answer.http == 400
+    assert answer.envelope["data"]["added"] == 5_000
 
 
 FAILING = """
@@ -126,13 +125,13 @@ async def test_import_goes_on_where_the_store_refused_it(
     await stack.database.execute(FAILING.format(first=2, last=last))
     body = "\n".join(f"CODE{number}" for number in range(35))
     answer = await send(stack, prize_id, body, "text/plain")
-    assert answer["http"] == http
+    assert answer.http == http
     if http == 503:
-        report = answer["data"]
+        report = answer.envelope["data"]
         assert (report["added"], report["lines"]) == (10, 10)
         await stack.database.execute("DROP TRIGGER fails ON codes")
         answer = await send(stack, prize_id, body, "text/plain", **{"Idempotency-Key": report["idempotency_key"]})
-    assert [answer["data"][name] for name in ("added", "duplicates", "available")] == [35, 0, 35]
+    assert [answer.data[name] for name in ("added", "duplicates", "available")] == [35, 0, 35]
 
 
 @pytest.mark.parametrize("thousands", [20, pytest.param(100, marks=pytest.mark.nightly)])
@@ -150,7 +149,7 @@ async def test_import_of_many_codes_needs_little_memory(stack: Any, prize_id: st
     answer = await send(stack, prize_id, aiohttp.AsyncIterablePayload(body()), "application/json")
     grown = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
-    assert answer["data"]["added"] == answer["data"]["available"] == thousands * 1_000
+    assert answer.data["added"] == answer.data["available"] == thousands * 1_000
     assert grown < 40 * 2**20
 
 

@@ -310,7 +310,7 @@ async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk:
     await desk.press("Replace: 1", within="tbody")
     await page.locator("dialog [name=reason]").fill("not reached")
     await desk.press("Replace", within="dialog footer")
-    await page.wait_for_selector("dialog .problem:has-text('must be revoked or expire first')")
+    await page.wait_for_selector("dialog .problem:has-text('revoke it first')")
     desk.forgive("400")
     await fair.stack.admin("POST", f"/admin/rewards/{rank['reward_id']}/revoke", {"reason": "not reached"})
     await desk.press("Replace", within="dialog footer")

@@ -167,8 +167,7 @@ async def test_replay_detects_a_handler_whose_code_changed(world: World, monkeyp
 
 
 async def test_replay_of_a_removed_handler_is_refused_as_such(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    game_id = await world.game(WHEEL, {"prizes": []})
-    play_id = (await world.round(game_id)).data["play_id"]
+    play_id = (await world.round(await world.game(WHEEL, {"prizes": []}))).data["play_id"]
     with monkeypatch.context() as patched:
         patched.delitem(REWARD_HANDLERS._things, "probability")
         reply = await world.replay(play_id)

@@ -131,7 +131,6 @@ async def test_unread_response_bytes_are_bounded(runner: Runner, monkeypatch: py
 
 
 def server_of(runner: Runner) -> web.Server:
-    assert runner.server is not None
     return runner.server
 
 

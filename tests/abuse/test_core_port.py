@@ -104,8 +104,7 @@ async def open_grpc(address: tuple[str, int], host: str = "127.0.0.1") -> Connec
 
 async def fetch_name(connection: Connection) -> str:
     connection[1].write(framed(next(frames([Call(1, "GetCampaign", ASKED).row()]))))
-    name: str = (await read_frame(connection[0]))[0].result(GET).campaign.name
-    return name
+    return (await read_frame(connection[0]))[0].result(GET).campaign.name
 
 
 async def hung_up(reader: asyncio.StreamReader) -> None:

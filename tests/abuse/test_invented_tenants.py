@@ -160,5 +160,4 @@ class TestEveryRoute:
         for _ in range(20):
             flooded = await stack.consumer("GET", "/wallet", player="ann")
         assert flooded.http == 429
-        game = await own_world.wheel()
-        assert (await own_world.start(game)).http == 200
+        assert (await own_world.start(await own_world.wheel())).http == 200

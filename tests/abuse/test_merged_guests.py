@@ -96,8 +96,7 @@ async def test_session_from_before_the_login_plays_no_players_game_unidentified(
     prize_id = await own_world.prize()
     lenient = await own_world.wheel(prize_id, rules={"admits_guests": True})
     guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
-    started = await stack.consumer("POST", f"/games/{lenient}/start", {}, headers=guest.bearer)
-    session = started.data["session_id"]
+    session = (await stack.consumer("POST", f"/games/{lenient}/start", {}, headers=guest.bearer)).data["session_id"]
     assert (await own_world.play(lenient, session, "")).reason == "TOKEN_MISSING"
     player = await log_in(stack, guest)
     refused = await own_world.play(lenient, session, "")
@@ -173,8 +172,7 @@ async def test_guest_may_not_link_a_contact_but_logs_in_with_it(own_world: World
     assert refused(refusal) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
     logged_in = (await verify(stack, challenge_id, code, headers=guest.bearer)).data
     assert logged_in["player"]["id"] != guest.player_id
-    rewards = await stack.consumer("GET", "/rewards/me", headers=bearer(logged_in["token"]))
-    assert len(rewards.data["items"]) == 1
+    assert len((await stack.consumer("GET", "/rewards/me", headers=bearer(logged_in["token"]))).data["items"]) == 1
     await opens_nothing(stack, guest)
 
 
@@ -190,8 +188,7 @@ async def test_guest_given_a_contact_by_core_loses_its_tokens(own_world: World, 
     challenge_id = (await start(stack)).data["challenge_id"]
     body = {"type": "phone", "value": "+15550100", "challenge_id": challenge_id, "code": phone.code()}
     assert (await stack.consumer("POST", "/players/me/contacts", body, headers=bearer(token))).code == "OK"
-    items = (await stack.consumer("GET", "/rewards/me", headers=bearer(token))).data["items"]
-    assert len(items) == 1
+    assert len((await stack.consumer("GET", "/rewards/me", headers=bearer(token))).data["items"]) == 1
 
 
 async def test_player_that_links_another_contact_stays_logged_in(stack: Stack) -> None:
@@ -261,8 +258,7 @@ async def test_price_of_half_spent_points_is_half_refunded(own_world: World, sta
     assert await wallet_of(stack, player) == {"coin": 0, "points": POINTS}
     await buy(own_world, game_id, player, "pin")
     await adjust(own_world, player, -POINTS // 2)
-    guest = await guest_who_bought(own_world, game_id, "points", "pin")
-    assert await log_in(stack, guest) == player
+    assert await log_in(stack, await guest_who_bought(own_world, game_id, "points", "pin")) == player
     assert await wallet_of(stack, player) == {"coin": 1, "points": 0}
 
 

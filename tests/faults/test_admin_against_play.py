@@ -69,8 +69,7 @@ async def finalize(scene: Scene, nth: int) -> None:
 
 
 async def merge(scene: Scene, nth: int) -> None:
-    guest = await guest_who_played(scene.world, scene.games[0])
-    await log_in(scene.stack, guest, f"p{nth}@example.com")
+    await log_in(scene.stack, await guest_who_played(scene.world, scene.games[0]), f"p{nth}@example.com")
 
 
 ACTS: tuple[Act, ...] = (revoke, update_prize, update_campaign, finalize, merge)

@@ -96,8 +96,7 @@ async def went_on(stack: Stack) -> None:
 async def test_closed_violation_is_in_the_audit_log(own_world: World, stack: Stack, prize: str) -> None:
     await stack.database.execute(ONE_MORE, prize)
     await audit(stack.database)
-    items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
-    (shown,) = items
+    (shown,) = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
     found = (shown["check"], shown["subject_id"], shown["holds"])
     assert found == ("prize_awarded", prize, CHECKS["prize_awarded"].holds)
     path = f"/admin/violations/{shown['id']}/close"
@@ -156,8 +155,7 @@ async def test_auditor_crash_after_a_report_repeats_nothing(
 async def test_auditor_crash_loses_no_report(own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     async with auditing(stack):
         await marks_moved(stack, "changed")
-    game = await own_world.game(COLLECTION, COINS)
-    await own_world.round(game)
+    await own_world.round(await own_world.game(COLLECTION, COINS))
     bad = "UPDATE balances SET balance = balance + 1 WHERE player_id = 'ann'"
     await stack.database.execute(bad)
     died = asyncio.Event()
@@ -199,8 +197,7 @@ async def test_auditor_checks_late_commits(own_world: World, stack: Stack, monke
     async with auditing(stack):
         await marks_moved(stack, "changed")
         async with held(stack, entry, stack.tenant_id, own_world.campaign_id):
-            game = await own_world.game(COLLECTION, COINS)
-            await own_world.round(game)
+            await own_world.round(await own_world.game(COLLECTION, COINS))
             for _ in range(3):
                 await went_on(stack)
             assert await violations(stack) == []

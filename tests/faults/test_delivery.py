@@ -91,13 +91,11 @@ class Doomed:
         self._pid = 0
 
     async def begin(self, point: str) -> None:
-        assert self._parent.stdin is not None
         self._parent.stdin.write(f"{point}\n".encode())
         self._pid = await self.says("begun")
 
     async def says(self, what: str) -> int:
         """Returns when it says this; the pid that said it."""
-        assert self._parent.stdout is not None
         async with asyncio.timeout(HANG_SECONDS):
             while words := (await self._parent.stdout.readline()).decode().split():
                 if words[0] == what:
@@ -118,7 +116,6 @@ async def doomed(settings: Settings) -> AsyncIterator[Doomed]:
     pipe, command = subprocess.PIPE, (sys.executable, "-c", WORKERS)
     parent = await asyncio.create_subprocess_exec(*command, env=env, stdin=pipe, stdout=pipe)
     yield Doomed(parent)
-    assert parent.stdin is not None
     parent.stdin.close()
     await parent.wait()
 

@@ -286,7 +286,6 @@ async def test_newer_catalogue_or_day_makes_the_cache_read_again(
 async def test_old_snapshot_refuses_no_play(world: World, cache: GameCache, game_id: str) -> None:
     first, *works = await plays(world, game_id, "ned", "ned")
     await process_batch(cache, [first])
-    assert cache.snapshot is not None
     cache.snapshot.status = "paused"
     await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
     cache.refreshed_at -= caching.REFRESH_SECONDS

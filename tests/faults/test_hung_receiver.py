@@ -98,5 +98,4 @@ async def test_hung_receiver_delays_no_other_of_its_tenant(engine: Any, hung: Re
 
 
 async def delivered(engine: Any, count: int) -> bool:
-    found = await engine.database.fetchval("SELECT count(*) FROM tasks WHERE status = 'delivered'")
-    return int(found) >= count
+    return int(await engine.database.fetchval("SELECT count(*) FROM tasks WHERE status = 'delivered'")) >= count

@@ -73,7 +73,6 @@ async def test_code_stays_valid_if_its_login_could_not_begin(stack: Stack, phone
 async def test_login_whose_store_answer_was_lost_is_answered(stack: Stack, phone: Phone) -> None:
     """The code is already used, so only a replayed answer can give its owner the tokens."""
     core = stack.process.core
-    assert core is not None
     challenge_id = (await start(stack)).data["challenge_id"]
     scope, player = m.Scope(tenant_id=stack.tenant_id), m.Contact(type=m.ContactType.PHONE, value=PHONE)
     resolved = await core.call(RESOLVE_PLAYER, m.ResolvePlayerRequest(scope=scope, contact=player))

@@ -29,8 +29,7 @@ async def rows_of(stack: Stack, player_id: str) -> dict[str, int]:
 
 @pytest.fixture
 async def collection(own_world: World) -> str:
-    cup = await own_world.prize(total=9, fulfillment=ON_CLAIM)
-    rungs = block(rung("cup", 4, cup), auto_grant=False)
+    rungs = block(rung("cup", 4, await own_world.prize(total=9, fulfillment=ON_CLAIM)), auto_grant=False)
     return await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
 
 
@@ -124,8 +123,7 @@ async def test_repeated_finalize_names_the_player_for_a_guest(own_world: World, 
     ask, key = f"/admin/leaderboards/{board}/finalize", {"Idempotency-Key": "k"}
     done = (await stack.admin("POST", ask, {}, headers=key)).data
     assert done["standings"][0]["player_id"] == guest.player_id and done["standings"][0]["reward_id"]
-    player = await log_in(stack, guest)
-    done["standings"][0]["player_id"] = player
+    done["standings"][0]["player_id"] = await log_in(stack, guest)
     assert (await stack.admin("POST", ask, {}, headers=key)).data == done
 
 
@@ -180,8 +178,7 @@ async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: S
         merge = asyncio.ensure_future(log_in(stack, guest))
         await until(lambda: waits(stack, "merging.lock_players"))
     assert (await play).code == "OK"
-    player = await merge
-    assert (await rows_of(stack, player))["plays"] == 2
+    assert (await rows_of(stack, await merge))["plays"] == 2
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
 
 
@@ -323,8 +320,7 @@ async def test_quest_completed_during_the_login_gives_its_turns_once(own_world: 
 
 
 async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, stack: Stack) -> None:
-    cup = await own_world.prize(total=9)
-    exchange = block(rung("cup", 2, cup), auto_grant=False, mode="SPEND_EXCHANGE")
+    exchange = block(rung("cup", 2, await own_world.prize(total=9)), auto_grant=False, mode="SPEND_EXCHANGE")
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
     guest, player = await guest_who_played(own_world, game_id), await log_in(stack)
     await own_world.round(game_id, player)

@@ -51,7 +51,6 @@ async def _answer_of(answer: asyncio.Future[Any], batch: asyncio.Future[None]) -
 async def test_refused_commit_leaves_its_neighbours_reads_intact(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     core = world.stack.process.core
-    assert core is not None
     scope = m.Scope(tenant_id=world.stack.tenant_id)
 
     def play(player: str, session_id: str) -> asyncio.Future[m.PlayReply]:

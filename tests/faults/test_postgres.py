@@ -179,7 +179,6 @@ class Cutter:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        assert self._server is not None
         self._server.close()
         for task in list(self._tasks):
             task.cancel()

@@ -61,13 +61,11 @@ async def shown(engine: Engine) -> list[Score] | None:
 
 async def by_rows(engine: Engine) -> list[Score]:
     counted = await engine.rankings.count(TENANT, BOARD)
-    assert counted is not None
     return counted.scores
 
 
 async def listed(engine: Engine) -> list[tuple[str, int]]:
-    request = m.ListRankingsRequest(scope=m.Scope(tenant_id=TENANT), id=BOARD, limit=100)
-    reply = await list_rankings(engine, request)
+    reply = await list_rankings(engine, m.ListRankingsRequest(scope=m.Scope(tenant_id=TENANT), id=BOARD, limit=100))
     return [(item.player_id, item.score) for item in reply.items]
 
 

@@ -116,8 +116,7 @@ def test_each_database_has_the_replica_of_its_name() -> None:
 
 
 async def plays_listed(stack: Stack, game_id: str) -> int:
-    answer = await stack.consumer("GET", f"/games/{game_id}/history/me", player="player_a")
-    return len(answer.data["items"])
+    return len((await stack.consumer("GET", f"/games/{game_id}/history/me", player="player_a")).data["items"])
 
 
 async def reports(stack: Stack, campaign_id: str, game_id: str, asking: str) -> list[Answer]:

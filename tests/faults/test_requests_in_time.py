@@ -25,8 +25,7 @@ def module_database_url(server: Postgres) -> str:
 
 async def held_reward(world: World) -> tuple[str, str]:
     prize_id = await world.prize(total=6, fulfillment={"redemption_mode": "on_claim"})
-    game_id = await world.wheel(prize_id)
-    return prize_id, (await world.round(game_id)).data["rewards"][0]["reward_id"]
+    return prize_id, (await world.round(await world.wheel(prize_id))).data["rewards"][0]["reward_id"]
 
 
 def revoke(world: World, reward_id: str) -> Awaitable[Answer]:

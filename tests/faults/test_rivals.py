@@ -112,8 +112,7 @@ async def test_key_is_answered_once(scenario: Scenario, bare: Site) -> None:
         answers = await asyncio.gather(*(play(bare, who, body, key) for _ in range(50)))
         assert {one.outcome for one in answers} <= {"ok", "IDEMPOTENCY_IN_PROGRESS"}
         assert len({str(one.data) for one in answers if one.ok}) == 1
-        other = {**body, "client_seed": "another"}
-        again = await play(bare, who, other, key, refusals=("IDEMPOTENCY_MISMATCH",))
+        again = await play(bare, who, {**body, "client_seed": "another"}, key, refusals=("IDEMPOTENCY_MISMATCH",))
         assert (again.attempts[-1].http, again.outcome) == (422, "IDEMPOTENCY_MISMATCH")
 
 
@@ -221,8 +220,7 @@ async def test_turns_are_never_lost_or_created_by_rivals(world: World, cores: Co
 
 async def test_win_beside_a_rivals_first_turns_is_decided_again(world: World, cores: Cores) -> None:
     """The read sees no row, and the commit finds one that a rival has just inserted."""
-    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
-    own = {"id": game_id, "player_id": "rivalled"}
+    own = {"id": await world.wheel(await world.prize(type="turns", value=GIVEN)), "player_id": "rivalled"}
     session = (await cores.ask(0, "Start", **own)).session_id
     row = (world.stack.tenant_id, world.campaign_id, "rivalled", 5)
     async with held(world.stack, NEW_ROW, *row) as rival:

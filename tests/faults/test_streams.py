@@ -274,7 +274,6 @@ async def killed_at_work(valkey_url: str, *, times: int) -> set[bytes]:
         worker = await asyncio.create_subprocess_exec(
             sys.executable, "-c", WORKER, valkey_url, GROUP, "hang", STREAM, stdout=subprocess.PIPE
         )
-        assert worker.stdout is not None
         async with asyncio.timeout(HANG_SECONDS):
             while not (line := await worker.stdout.readline()).startswith(b"effect "):
                 assert line, "the worker ended by itself"

@@ -109,8 +109,7 @@ async def is_whole(players: Players, server: Postgres, place: str, other: str) -
     rows = await rows_of(server.url(place), stack.tenant_id)
     assert rows["plays"] == rows["rewards"] == players.plays
     part = database.of(stack.tenant_id)
-    taken = await part.fetchval("SELECT awarded FROM stock WHERE prize_id = $1", players.prize_id)
-    assert taken == players.plays
+    assert await part.fetchval("SELECT awarded FROM stock WHERE prize_id = $1", players.prize_id) == players.plays
     assert await at(part, audit(database, stack.tenant_id)) == (0, set())
     assert await rows_of(server.url(other), stack.tenant_id) == {}
     assert await left_over(server, "home", "eu") == []
@@ -196,7 +195,6 @@ async def test_killed_mover_leaves_the_tenant_whole(scenario: Scenario, stack: S
         for nth in range(scenario.size):
             target, step = ("eu", "home")[nth % 2], STEPS[nth % len(STEPS)]
             mover = await begin_command(stack, "tenants", "move", "tenant_killed", "--to", target)
-            assert mover.stdout is not None
             while step not in (line := await mover.stdout.readline()):
                 assert line, "the move ended"
             mover.kill()

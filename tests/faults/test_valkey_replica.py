@@ -77,8 +77,7 @@ async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers
                 address.point_to(replica.port)
                 await some_play()
             for player, session in sessions.items():
-                again = await world.play(game_id, session, player, key=f"play {player}")
-                assert again.data == plays[player].data
+                assert (await world.play(game_id, session, player, key=f"play {player}")).data == plays[player].data
                 assert (await world.play(game_id, session, player, key="another")).reason == "SESSION_PLAYED"
             for player, times in claims.items():
                 assert await claim(player) == times

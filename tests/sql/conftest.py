@@ -63,7 +63,6 @@ async def receivers(
     settings = settings_of(database_url, valkey_url)
     keyring = Keyring(settings.server_keys, settings.code_keys)
     receivers = Receivers(Dispatcher(settings, database, keyring), database)
-    found = {"plugin": receivers}
-    monkeypatch.setattr(dispatching, "integration_provider", found.get)
+    monkeypatch.setattr(dispatching, "integration_provider", {"plugin": receivers}.get)
     yield receivers
     await receivers.dispatcher.close()

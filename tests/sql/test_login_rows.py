@@ -30,8 +30,7 @@ async def test_bucket_of_two_gives_two_and_a_third_once_refilled(connection: asy
     async with connection.transaction():
         found = [await one(connection, "challenges.take_token", "a", 10.0, 2) is None for _ in range(3)]
         assert found == [False, False, True]
-        wait = await ask(connection, "challenges.first_empty", ["b", "a"], [10.0, 10.0], [2, 2])
-        assert wait == [(2, 10.0)]
+        assert await ask(connection, "challenges.first_empty", ["b", "a"], [10.0, 10.0], [2, 2]) == [(2, 10.0)]
         await connection.execute("UPDATE login_rates SET full_at = now() + interval '10 s'")
         assert await ask(connection, "challenges.first_empty", ["a"], [10.0], [2]) == [], "it is refilled now"
         assert await one(connection, "challenges.take_token", "a", 10.0, 2) is not None
@@ -122,8 +121,7 @@ async def test_guess_rows_are_made_once(connection: asyncpg.Connection) -> None:
 
 async def test_challenge_is_issued_once_and_ended_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     for name, made in (("a", True), ("b", True), ("a", False)):
-        issued = await ask(connection, "challenges.issue", name, name, "h", "me", "code", False, 60.0)
-        assert bool(issued) == made
+        assert bool(await ask(connection, "challenges.issue", name, name, "h", "me", "code", False, 60.0)) == made
     async with connection.transaction(), pool.acquire() as rival:
         assert await one(connection, "challenges.lock_challenge", "b") == "b"
         assert await held(rival, "login_challenges", "challenge_id") == {"b"}

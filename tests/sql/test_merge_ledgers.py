@@ -111,8 +111,7 @@ INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, nam
 
 async def test_turns_stay_with_the_guest_for_quests_of_both_and_rewards(connection: asyncpg.Connection) -> None:
     await connection.execute(QUESTS)
-    both = await ask(connection, "merging.completed_by_both", "gus", "ann")
-    assert both == [("q1", "d1")]
+    assert await ask(connection, "merging.completed_by_both", "gus", "ann") == [("q1", "d1")]
     assert len(await ask(connection, "merging.completions", "gus")) == 6
     for quests, periods, rewards, left in (
         *((["q1"], ["d1"], ["w1"], (7, 0, 0, 0)), (["q1", "q3"], ["d1", "d3"], [], (3, 1, 0, 0))),

@@ -221,8 +221,7 @@ async def test_surplus_points_are_of_the_last_credited_plays(connection: asyncpg
 async def test_surplus_of_a_prize_won_twice_in_a_play_counts_each_win(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     rewards = [{"prize_id": "pts", "type": "points", "quantity": 1, "value": value} for value in (3, 5, 7)]
-    outcome = json.dumps({"rewards": rewards})
-    await connection.execute("UPDATE plays SET outcome = $1 WHERE play_id = 'y2'", outcome)
+    await connection.execute("UPDATE plays SET outcome = $1 WHERE play_id = 'y2'", json.dumps({"rewards": rewards}))
     points = [row for row in await ask(connection, "merging.surplus_points", "gus", "ann", []) if row[1] == "pts"]
     assert points == [("y2", "pts", "c1", "points", 2, 12, 2), ("y3", "pts", "c1", "points", 1, 30, 1)]
 

@@ -257,11 +257,9 @@ async def test_service_works_as_a_role_that_may_change_no_table(
     async with new_stack(settings_of(service, valkey_url)) as stack:
         campaign = await make_campaign(stack)
         prize_id = await make_prize(stack, stock={"total": 1})
-        game = await make_game(stack, campaign["id"], prize_id)
-        played = await play_once(stack, game["id"])
+        played = await play_once(stack, (await make_game(stack, campaign["id"], prize_id))["id"])
         assert played["rewards"][0]["prize_id"] == prize_id
-        answer = await stack.admin("GET", f"/admin/campaigns/{campaign['id']}/analytics")
-        assert answer.code == "OK"
+        assert (await stack.admin("GET", f"/admin/campaigns/{campaign['id']}/analytics")).code == "OK"
 
 
 @pytest.fixture

@@ -49,7 +49,6 @@ async def reward(
 async def stock(database: Database, prize: str) -> tuple[int, int]:
     """(remaining, awarded)"""
     row = await database.fetchrow("SELECT remaining, awarded FROM stock WHERE tenant_id = 't' AND prize_id = $1", prize)
-    assert row is not None
     return row["remaining"], row["awarded"]
 
 
@@ -172,8 +171,7 @@ async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(dat
 
 async def ended(database: Database, legal: list[str], *, fulfilled: str, revoked: str) -> tuple[bool, bool]:
     one = await database.fetchrow(SQL["fulfill"], "t", fulfilled, legal, f"new {fulfilled}", "manual")
-    other = await database.fetchrow(SQL["revoke"], "t", revoked, legal)
-    return one is not None, other is not None
+    return one is not None, await database.fetchrow(SQL["revoke"], "t", revoked, legal) is not None
 
 
 async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Database, pool: asyncpg.Pool) -> None:

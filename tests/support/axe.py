@@ -32,5 +32,4 @@ async def violations(page: Page) -> list[str]:
         await page.evaluate(_FLAT)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(axe())
-    found: list[str] = await page.evaluate(_RUN)
-    return found
+    return await page.evaluate(_RUN)

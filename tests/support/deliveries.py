@@ -96,7 +96,6 @@ async def state(engine: Engine, task_id: str) -> tuple[str, str]:
         " WHERE task_id = $1",
         task_id,
     )
-    assert row is not None
     return row["status"], row["reward"]
 
 

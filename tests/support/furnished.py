@@ -83,8 +83,7 @@ class Scene:
                 "SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2", self.tenant_id, player_id
             )
             changes.move_turns(ids.make("turn"), player_id, self.campaign_id, turns, -1, "play", "play")
-        committer = Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01)
-        await committer.commit(self.tenant_id, changes)
+        await Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01).commit(self.tenant_id, changes)
 
     async def adjust(self, player_id: str) -> Any:
         body = {"player_id": player_id, "scope_key": self.campaign_id, "currency": "coin", "amount": 5}
@@ -119,7 +118,6 @@ class Scene:
 async def new_scene(stack: Stack) -> Scene:
     stack = await make_tenant(stack, ids.make("tenant"))
     campaign = await make_campaign(stack)
-    prize_id = await make_prize(stack, campaign_id=campaign["id"])
-    game = await make_game(stack, campaign["id"], prize_id)
+    game = await make_game(stack, campaign["id"], await make_prize(stack, campaign_id=campaign["id"]))
     shelf = Shelf(stack.engine, stack.tenant_id, campaign["id"])
     return await Scene(stack, shelf, campaign["id"], game["id"]).fill()

@@ -14,8 +14,7 @@ async def applied(stack: Stack, name: str, *, days_ago: int = 0) -> str:
     file, now = documents.parse(name, gallery.text_of(name)).value, datetime.now(UTC)
     start = int((now - timedelta(days=days_ago)).timestamp())
     file["campaign"] |= {"start_date": start, "timezone": f"Etc/GMT{now.hour - 12:+d}"}
-    made: str = (await stack.admin("POST", "/admin/campaigns/import", {"file": file})).data["campaign_id"]
-    return made
+    return (await stack.admin("POST", "/admin/campaigns/import", {"file": file})).data["campaign_id"]
 
 
 async def exported(stack: Stack, campaign_id: str) -> dict[str, Any]:

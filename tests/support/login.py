@@ -47,8 +47,7 @@ async def log_in(
     stack: Stack, phone: Phone, contact: str = PHONE, type: str = "phone", **options: Any
 ) -> dict[str, Any]:
     challenge = (await start(stack, contact, type)).data
-    answer: dict[str, Any] = (await verify(stack, challenge["challenge_id"], phone.code(contact), **options)).data
-    return answer
+    return (await verify(stack, challenge["challenge_id"], phone.code(contact), **options)).data
 
 
 async def let_resend(stack: Stack, seconds: int = RESEND_SECONDS) -> None:

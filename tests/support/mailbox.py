@@ -26,7 +26,6 @@ class Mailbox:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        assert self._server is not None
         self._server.close()
         await self._server.wait_closed()
 

@@ -145,8 +145,7 @@ def path_of(operation: Operation, known: Ids) -> str:
 
 
 def edge_body(operation: Operation, known: Ids) -> Body:
-    body: Body = _about(operation.example, known)
-    return body
+    return _about(operation.example, known)
 
 
 def body_of(operation: Operation, known: Ids) -> Body:

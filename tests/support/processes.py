@@ -90,17 +90,14 @@ class CoreProcess:
 
     async def failure(self) -> str:
         """What it says as it ends by itself. TimeoutError where it does not."""
-        assert self._process is not None
         async with asyncio.timeout(HANG_SECONDS):
             assert await self._process.wait() == 1
         return self._log.read_text().splitlines()[-1]
 
     def send(self, what: signal.Signals) -> None:
-        assert self._process is not None
         self._process.send_signal(what)
 
     async def end(self, how: signal.Signals) -> int:
-        assert self._process is not None
         if self._process.returncode is None:
             self._process.send_signal(how)
         async with asyncio.timeout(HANG_SECONDS):

@@ -14,5 +14,4 @@ async def open_campaign(stack: Stack, *, timezone: str = "UTC") -> str:
 
 async def open_quest(stack: Stack, campaign_id: str, **fields: Any) -> str:
     quest = {"campaign_id": campaign_id, "name": "Visit the shop", "turns": 3, "status": "active", **fields}
-    answer = await stack.core("POST", "/quests", {"quest": quest})
-    return str(answer.data["quest"]["id"])
+    return str((await stack.core("POST", "/quests", {"quest": quest})).data["quest"]["id"])

@@ -26,8 +26,7 @@ async def core(settings: Settings, *, shards: int = 1) -> AsyncIterator[Core]:
     await ephemeral.start()
     database = Database(settings.database_url, size=4, acquire_seconds=10, statement_seconds=10)
     await database.start()
-    publisher = Publisher(ephemeral, shards=shards, length_max=1000)
-    core = Core(Engine(settings, database, ephemeral, publisher))
+    core = Core(Engine(settings, database, ephemeral, Publisher(ephemeral, shards=shards, length_max=1000)))
     try:
         yield core
     finally:
@@ -112,16 +111,13 @@ class Shelf:
         """(total, remaining, awarded)"""
         query = "SELECT total, remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2"
         row = await self.engine.database.fetchrow(query, self.tenant_id, prize_id)
-        assert row is not None
         return tuple(row)  # type: ignore[return-value]
 
 
 async def move(core: Core, name: str, reward_id: str, **asked: str) -> m.Reward:
     operation = BY_NAME[name]
     request = operation.request(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, **asked)
-    reply = await core.call(operation, request)
-    assert reply.reward is not None
-    return cast(m.Reward, reply.reward)
+    return cast(m.Reward, (await core.call(operation, request)).reward)
 
 
 async def claim(core: Core, reward_id: str, player_id: str = "player_ann", key: str = "") -> m.Reward:

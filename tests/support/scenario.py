@@ -52,6 +52,5 @@ class Scenario:
 
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Scenario:
-    mark = request.node.get_closest_marker("fault")
-    size = mark.kwargs["full" if FULL else "small"]
+    size = request.node.get_closest_marker("fault").kwargs["full" if FULL else "small"]
     return Scenario(size, FULL, random.Random(request.node.name), record_property)

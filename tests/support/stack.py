@@ -84,7 +84,6 @@ class Stack:
 
     @property
     def engine(self) -> Engine:
-        assert self.process.engine is not None
         return self.process.engine
 
     @property

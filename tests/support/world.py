@@ -105,7 +105,6 @@ class World:
 
     async def replay(self, play_id: str) -> Any:
         operation = BY_NAME["ReplayPlay"]
-        assert self.stack.process.core is not None
         request = operation.request(scope=m.Scope(tenant_id=self.stack.tenant_id), id=play_id)
         return await self.stack.process.core.call(operation, request)
 
@@ -124,7 +123,6 @@ class World:
         """(remaining, awarded)"""
         query = "SELECT remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2"
         row = await self.database.fetchrow(query, self.stack.tenant_id, prize_id)
-        assert row is not None
         return row["remaining"], row["awarded"]
 
     async def check(self) -> None:

@@ -147,8 +147,7 @@ async def test_animation_is_reduced_to_its_first_frame(stack: Stack) -> None:
     frames = [Image.new("RGB", (20, 20), (n, 0, 0)) for n in range(200)]
     written = io.BytesIO()
     frames[0].save(written, "WEBP", save_all=True, append_images=frames[1:])
-    made = (await upload(stack, written.getvalue(), "image/webp")).data
-    _, _, stored = await served(stack, made["url"])
+    _, _, stored = await served(stack, (await upload(stack, written.getvalue(), "image/webp")).data["url"])
     assert getattr(Image.open(io.BytesIO(stored)), "n_frames", 1) == 1
 
 
@@ -160,8 +159,7 @@ async def test_photo_is_turned_upright_and_scaled_down(stack: Stack) -> None:
 
 
 async def test_font_is_stored_as_it_is(stack: Stack) -> None:
-    made = (await upload(stack, font(), "font/woff2")).data
-    _, headers, stored = await served(stack, made["url"])
+    _, headers, stored = await served(stack, (await upload(stack, font(), "font/woff2")).data["url"])
     assert (headers["Content-Type"], stored) == ("font/woff2", font())
 
 

@@ -177,8 +177,7 @@ async def test_import_names_each_wrong_field_by_its_path(world: World) -> None:
 async def test_import_refusal_names_its_part(world: World) -> None:
     refused = await imported(world.stack, into="camp_none")
     assert (refused.http, refused.reason) == (404, "UNKNOWN_CAMPAIGN")
-    made = await make_campaign(world.stack, end_date=1_000_000_000)
-    late = await imported(world.stack, into=made["id"])
+    late = await imported(world.stack, into=(await make_campaign(world.stack, end_date=1_000_000_000))["id"])
     assert late.reason == "ILLEGAL_TRANSITION" and late.envelope["message"].startswith("campaign: "), late.envelope
 
 
@@ -227,14 +226,12 @@ async def test_import_by_a_merchants_staff_is_limited_to_the_merchant(world: Wor
     merchant_id = (await stack.admin("POST", "/admin/merchants", {"name": "Orchard"})).data["id"]
     staff = replace(stack, merchant_id=merchant_id)
     made = (await imported(staff)).data
-    campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
-    assert campaign["merchant_id"] == merchant_id
+    assert (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data["merchant_id"] == merchant_id
     file = file_with("games", []) | {"quests": [], "leaderboards": [], "draws": []}
     file["prizes"].append({"name": "The tenant's", "shared": True})
     refused = await imported(staff, file)
     assert (refused.http, refused.reason) == (403, "FORBIDDEN")
-    others = (await imported(stack)).data["campaign_id"]
-    assert (await imported(staff, into=others)).reason == "FORBIDDEN"
+    assert (await imported(staff, into=(await imported(stack)).data["campaign_id"])).reason == "FORBIDDEN"
 
 
 async def test_import_of_odds_that_need_approval_is_refused_whole(module_database_url: str, valkey_url: str) -> None:

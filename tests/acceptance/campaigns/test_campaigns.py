@@ -252,7 +252,6 @@ async def test_board_past_its_end_is_finalized(stack: Stack) -> None:
     assert (await get(stack, f"/leaderboards/{over}"))["status"] == "LEADERBOARD_STATUS_FINALIZED"
     assert (await get(stack, f"/leaderboards/{open_}"))["status"] == "LEADERBOARD_STATUS_ACTIVE"
     row = await stack.database.fetchrow("SELECT * FROM leaderboard_standings WHERE board_id = $1", over)
-    assert row is not None
     assert (row["player_id"], row["reason"], bool(row["reward_id"])) == ("player_a", "", True)
     assert FULFILLMENT_TASKS.labels("delivered")._value.get() == delivered + 1
     entry = (await stack.admin("GET", "/admin/audit", subject_id=over)).data["items"][0]

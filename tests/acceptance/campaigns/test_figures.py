@@ -23,8 +23,7 @@ async def played(module_stack: Stack) -> dict[str, str]:
     prize_id = await make_prize(module_stack, value=8, stock={"total": 10})
     games = []
     for count in (PLAYS, 1):
-        made = await module_stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id))
-        games.append(made.data["id"])
+        games.append((await module_stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id))).data["id"])
         for n in range(PLAYERS):
             for _ in range(count):
                 await play(module_stack, games[-1], f"player_{n}")

@@ -47,8 +47,7 @@ async def test_hosted_page_has_a_preview_and_is_framed_by_the_campaign_s_origins
     ui = {"picture": {"image": picture}, "background": {"image": "https://brand.example/b.png"}}
     game_id = await own_world.wheel(await own_world.prize(name="Mug"), name="Wheel & deal", ui=ui)
     changed = {"name": "Autumn Fair", "origins": [brand], "settings": {"description": "Win a mug."}}
-    path = f"/admin/campaigns/{own_world.campaign_id}"
-    assert (await own_world.stack.admin("PUT", path, changed)).code == "OK"
+    assert (await own_world.stack.admin("PUT", f"/admin/campaigns/{own_world.campaign_id}", changed)).code == "OK"
     pages = []
     async with aiohttp.ClientSession(own_world.stack.process.consumer_url) as browser:
         for address in (f"/p/{game_id}", f"/c/{own_world.campaign_id}"):

@@ -27,8 +27,7 @@ async def fair(module_stack: Stack) -> AsyncIterator[World]:
 
 async def checked(world: World) -> list[tuple[str, str, str]]:
     """(level, field, message) of each item, ids left out of the fields."""
-    answer = await world.stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/launch-check")
-    items = answer.data["items"]
+    items = (await world.stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/launch-check")).data["items"]
     return [(one["level"].removeprefix("LAUNCH_LEVEL_").lower(), one["field"], one["message"]) for one in items]
 
 

@@ -77,7 +77,6 @@ def feeds() -> set[asyncio.Task[Any]]:
 async def test_live_stream_asks_core_once_for_watchers(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     requests, before = 0, feeds()
     core = module_stack.process.core
-    assert core is not None
     real = core.call
 
     async def counted(operation: Any, request: Any) -> Any:
@@ -155,8 +154,7 @@ async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(modul
     await module_stack.database.execute(change, module_stack.tenant_id)
     async with new_world(module_stack, merchant_id="one") as world:
         prize = await world.prize(total=10, campaign_id=world.campaign_id)
-        game = await world.wheel(prize)
-        await world.round(game)
+        await world.round(await world.wheel(prize))
         for merchant_id, sees in (("one", True), ("two", False)):
             stack = replace(module_stack, merchant_id=merchant_id)
             async with watching(stack) as events:
@@ -166,7 +164,6 @@ async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(modul
 
 async def test_live_stream_goes_on_after_core_was_away(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     core = module_stack.process.core
-    assert core is not None
     real, away = core.call, True
 
     async def failing(operation: Any, request: Any) -> Any:

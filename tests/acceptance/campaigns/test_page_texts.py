@@ -27,8 +27,7 @@ async def page(stack: Stack, path: str, language: str = "en") -> tuple[int, str]
 
 async def branded(stack: Stack, texts: dict[str, Any], **settings: Any) -> tuple[str, dict[str, Any]]:
     campaign = await make_campaign(stack, settings={"page": {"texts": texts}, **settings})
-    game = await make_game(stack, campaign["id"], await make_prize(stack), access="public")
-    return campaign["id"], game
+    return campaign["id"], (await make_game(stack, campaign["id"], await make_prize(stack), access="public"))
 
 
 async def test_pages_show_the_texts_in_the_reader_s_language(stack: Stack) -> None:

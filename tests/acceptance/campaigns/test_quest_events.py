@@ -239,8 +239,7 @@ async def test_secret_is_rotated_with_an_overlap(world: World) -> None:
 
 
 async def test_secret_is_of_quests_that_take_events_alone(world: World) -> None:
-    body = {"campaign_id": world.campaign_id, "name": "Q"}
-    made = (await world.stack.admin("POST", "/admin/quests", body)).data
+    made = (await world.stack.admin("POST", "/admin/quests", {"campaign_id": world.campaign_id, "name": "Q"})).data
     assert (made["secret"], made["secret_set"]) == ("", False)
     answer = await world.stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})
     assert (answer.http, answer.reason) == (400, "ILLEGAL_TRANSITION")

@@ -78,8 +78,7 @@ async def test_figures_count_a_replayed_log_of_views(stack: Stack) -> None:
 
 async def test_view_of_another_tenants_or_campaigns_page_is_not_counted(stack: Stack) -> None:
     ours, drafted = [(await make_campaign(stack, status=status))["id"] for status in ("active", "draft")]
-    other = (await make_campaign(stack))["id"]
-    game_id = (await stack.admin("POST", "/admin/games", wheel(other))).data["id"]
+    game_id = (await stack.admin("POST", "/admin/games", wheel((await make_campaign(stack))["id"]))).data["id"]
     for answer, reason in (
         (await view(stack, drafted), "UNKNOWN_CAMPAIGN"),
         (await view(replace(stack, tenant_id=OTHER_TENANT), ours), "UNKNOWN_CAMPAIGN"),
@@ -91,7 +90,6 @@ async def test_view_of_another_tenants_or_campaigns_page_is_not_counted(stack: S
 
 @pytest.mark.parametrize("dies", ["before the write", "after the write"])
 async def test_fold_after_one_that_died_adds_every_view_once(stack: Stack, dies: str) -> None:
-    assert stack.engine is not None
     campaign_id = (await make_campaign(stack))["id"]
     await view(stack, campaign_id)
     taken = await views.take(stack.engine, stack.tenant_id)
@@ -122,7 +120,6 @@ async def test_sources_that_a_stranger_invents_are_bounded(stack: Stack) -> None
 
 
 async def test_visitors_beyond_the_sample_are_estimated(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stack.engine is not None
     monkeypatch.setattr(views, "_LIMITS", (views.SOURCES_MAX, 100))
     campaign_id = (await make_campaign(stack))["id"]
     for nth in range(0, 1500, 100):

@@ -92,13 +92,11 @@ async def caller(address: str) -> AsyncIterator[RpcCaller]:
 
 
 async def get(caller: RpcCaller, name: str) -> str:
-    reply = await caller.call(GET, m.GetCampaignRequest(scope=SCOPE, id=name))
-    return str(reply.campaign.name)
+    return str((await caller.call(GET, m.GetCampaignRequest(scope=SCOPE, id=name))).campaign.name)
 
 
 async def copy(caller: RpcCaller, name: str) -> str:
-    reply = await caller.call(COPY, m.DuplicateCampaignRequest(scope=SCOPE, id=name))
-    return str(reply.campaign.name)
+    return str((await caller.call(COPY, m.DuplicateCampaignRequest(scope=SCOPE, id=name))).campaign.name)
 
 
 async def create(caller: RpcCaller, name: str) -> str:

@@ -41,7 +41,6 @@ class Two:
     rpc: RpcCaller
 
     async def contents(self) -> Contents:
-        assert self.ann.engine is not None
         return await contents(self.ann.database)
 
     async def ask(self, surface: str, operation: Operation, known: Ids) -> tuple[Any, ...]:

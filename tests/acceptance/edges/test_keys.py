@@ -75,8 +75,7 @@ async def test_key_on_a_second_game_is_another_key(own_world: World) -> None:
 
 
 async def test_key_redeems_once_in_each_game(own_world: World) -> None:
-    mug = await own_world.prize()
-    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
+    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": await own_world.prize()}]
     games = [await own_world.game(COLLECTION, COINS, milestones={"rungs": rungs}) for _ in range(2)]
     for game_id in games:
         await own_world.round(game_id)
@@ -180,8 +179,7 @@ async def test_key_makes_one_adjustment_for_each_of_staff(own_world: World) -> N
 
 async def test_key_adjusts_a_score_once(own_world: World) -> None:
     stack = own_world.stack
-    game_id = await own_world.wheel()
-    await own_world.round(game_id)
+    await own_world.round(await own_world.wheel())
     board_id = await own_world.board()
     body = {"player_id": "ann", "delta": 4, "reason": "a prize draw"}
     first, again = await twice(stack, f"leaderboards/{board_id}/adjust", body, {**body, "delta": 5})
@@ -231,8 +229,7 @@ async def test_key_of_an_abandoned_emit_is_taken_over_by_one_retry(own_world: Wo
     await stack.database.execute("UPDATE keyed_requests SET requested_at = now() - interval '1 minute'")
     retries = [stack.admin("POST", "/admin/integrations/emit", body, headers=KEY) for _ in range(4)]
     answers = await asyncio.gather(*retries)
-    again = next(answer for answer in answers if answer.code == "OK")
-    assert again.data == first.data
+    assert next(answer for answer in answers if answer.code == "OK").data == first.data
     assert {refused(one) for one in answers if one.code != "OK"} <= {(409, "ABORTED", "IDEMPOTENCY_IN_PROGRESS")}
     assert [got.json["id"] for got in receiver.all] == [first.data["event_id"]] * 2
 

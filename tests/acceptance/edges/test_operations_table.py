@@ -126,8 +126,7 @@ async def test_rows_answer_over_rpc_and_rest_alike(stack: Stack) -> None:
     caller, wrong = RpcCaller([stack.process.rpc_address]), []
     try:
         for row in OPERATIONS:
-            path = row.path.replace("{id}", "x_unknown")
-            rest = await stack.core(row.verb, path)
+            rest = await stack.core(row.verb, row.path.replace("{id}", "x_unknown"))
             request = row.request(scope=m.Scope(tenant_id=stack.tenant_id))
             if "{id}" in row.path:
                 request.id = "x_unknown"

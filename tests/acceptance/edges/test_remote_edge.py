@@ -52,7 +52,6 @@ async def test_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, 
 
 async def test_callback_is_verified_by_core(stack: Stack, edge: Stack, receiver: Receiver) -> None:
     engine = stack.engine
-    assert engine is not None
     task_id = await make_task(
         engine, stack.tenant_id, await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
     )

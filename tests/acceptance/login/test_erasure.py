@@ -7,7 +7,6 @@ from runtime.operations.desk import erasure
 from tests.support import invariants
 from tests.support.guests import guest_who_played
 from tests.support.guests import log_in as resolve
-from tests.support.leaderboards import make_board
 from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
@@ -42,7 +41,7 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     claimed = await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player=player, headers=headers)
     assert claimed.code == "OK"
     await world.turns(player, 3)
-    board_id = await new_board(stack, world.campaign_id)
+    board_id = await world.board()
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
     return login
 
@@ -58,10 +57,6 @@ async def name_player(stack: Stack, player_id: str, name: str = "Ophelia Quince"
 
 async def erase(stack: Stack, player_id: str = "ann") -> None:
     assert (await stack.admin("POST", f"/admin/players/{player_id}/erase", {"reason": "asked for"})).http == 200
-
-
-async def new_board(stack: Stack, campaign_id: str) -> str:
-    return str((await make_board(stack, campaign_id, metric="plays"))["id"])
 
 
 async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: Stack, phone: Phone) -> None:
@@ -89,8 +84,7 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     entry = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"][0]
     assert (entry["action"], entry["after"]["reason"]) == ("player.erase", "asked for, ticket 4711")
     assert (await refresh(stack, login["refresh_token"])).http == 401
-    answer = await stack.consumer("GET", "/players/me", headers=bearer(login["token"]))
-    assert answer.http in (200, 401)
+    assert (await stack.consumer("GET", "/players/me", headers=bearer(login["token"]))).http in (200, 401)
     assert (await stack.admin("GET", "/admin/players", q=EMAIL)).data["items"] == []
     assert await resolve(stack, contact=EMAIL) != player
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
@@ -103,7 +97,7 @@ async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Sta
     async with held(stack, "LOCK TABLE login_quarters IN EXCLUSIVE MODE"):
         erasing = asyncio.create_task(erase(stack))
         await until(lambda: waits(stack, "erasure.login_quarters"))
-        board_id = await new_board(stack, world.campaign_id)
+        board_id = await world.board()
         [standing] = (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).data["standings"]
         assert (standing["player_id"], standing["display_name"]) == ("ann", "")
     await erasing
@@ -111,7 +105,7 @@ async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Sta
 
 
 async def test_erasure_removes_the_name_from_stored_answers_of_corrections(stack: Stack) -> None:
-    board_id = await new_board(stack, (await make_campaign(stack))["id"])
+    board_id = await World(stack, (await make_campaign(stack))["id"]).board()
     body = {"player_id": "ann", "delta": 5, "reason": "r"}
 
     async def ask() -> tuple[str, int, int, str | None]:

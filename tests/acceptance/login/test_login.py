@@ -26,8 +26,7 @@ async def test_right_code_logs_in(stack: Stack, phone: Phone, type: str, contact
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.data["player"]["contacts"][0]["value"] == contact
     headers = {"Authorization": f"Bearer {answer.data['token']}"}
-    me = (await stack.consumer("GET", "/players/me", headers=headers)).data
-    assert me == answer.data["player"]
+    assert (await stack.consumer("GET", "/players/me", headers=headers)).data == answer.data["player"]
 
 
 @pytest.mark.fault("One-time codes", size="20 at once", figure="1 login")

@@ -2,6 +2,7 @@ import asyncio
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -10,7 +11,6 @@ import pytest
 
 from runtime.app import running
 from runtime.background import FAILURES
-from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http.auth import revocations
 from runtime.http.auth.tokens import Tokens
@@ -24,8 +24,7 @@ from tests.support.world import World
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
-    return claims
+    return jwt.decode(token, options={"verify_signature": False})
 
 
 def life_of(token: str) -> int:
@@ -78,8 +77,7 @@ async def test_logout_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, ah
     assert (await me(stack, tokens[0])).code == "OK", "a token without a login is its issuer's"
     assert (await log_out(stack, tokens[0], everywhere=True)).code == "OK"
     assert [(await me(stack, token)).reason for token in tokens] == ["TOKEN_INVALID"] * 2
-    late = {"player_id": "player_ann", "everywhere": True}
-    assert (await stack.core("POST", "/logins/end", late)).code == "OK"
+    assert (await stack.core("POST", "/logins/end", {"player_id": "player_ann", "everywhere": True})).code == "OK"
     query = "SELECT floor(extract(epoch FROM issued_until))::bigint FROM revocations"
     assert await stack.database.fetchval(query) >= int(now)
 
@@ -163,7 +161,6 @@ async def revoke(stack: Stack, player_id: str, tenant_id: str = "", *, for_ever:
 
 
 def new_edge(stack: Stack) -> Edge:
-    assert stack.process.core is not None
     return Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
 
 
@@ -182,7 +179,6 @@ async def test_revocation_by_a_database_that_is_behind_is_read(stack: Stack) -> 
 @pytest.mark.parametrize("ahead_seconds", [600, -600])
 async def test_tokens_are_made_and_judged_by_the_clock_of_the_database(stack: Stack, ahead_seconds: int) -> None:
     """Ahead, it would take tokens that no revocation until now ends; behind, tokens whose revocation is forgotten."""
-    assert stack.process.core is not None
     core, now = stack.process.core, time.time()
     ahead = timedelta(seconds=ahead_seconds)
 
@@ -208,25 +204,19 @@ async def test_tokens_are_made_and_judged_by_the_clock_of_the_database(stack: St
 async def test_revocations_are_read_once_for_many_first_requests(stack: Stack) -> None:
     """Core hands out all of it to each reading: as many as there are requests would keep it from everything else."""
     core = stack.process.core
-    assert core is not None
-    caller = _Counting(core)
-    edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
+    asked: list[str] = []
+
+    async def call(operation: Operation, request: Any) -> Any:
+        asked.append(operation.name)
+        return await core.call(operation, request)
+
+    edge = Edge.build(stack.process.settings, SimpleNamespace(call=call), stack.engine.ephemeral)
     tokens = [stack.token(f"player_{number}") for number in range(50)]
     await revoke(stack, "player_7")
     answers = await asyncio.gather(*map(edge.tokens.verify, tokens), return_exceptions=True)
     assert [number for number, answer in enumerate(answers) if isinstance(answer, Fault)] == [7]
-    assert caller.asked == ["ListRevocations"]
+    assert asked == ["ListRevocations"]
     await edge.close()
-
-
-class _Counting:
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self.asked: list[str] = []
-
-    async def call(self, operation: Operation, request: Any) -> Any:
-        self.asked.append(operation.name)
-        return await self._caller.call(operation, request)
 
 
 async def test_verified_token_costs_no_query(stack: Stack) -> None:
@@ -264,7 +254,6 @@ async def test_revocations_are_not_read_of_a_stopping_core(settings: Settings, m
     monkeypatch.setattr(revocations, "EVERY_SECONDS", 0.001)
     async with running(settings, ROLES) as process:
         core = process.core
-        assert core is not None
         drain, before = core.drain, failures()
 
         async def drain_for_a_while() -> None:

@@ -13,8 +13,7 @@ from tests.support.waiting import until
 
 async def resolve(stack: Stack, value: str, guest: str = "", type: str = "phone") -> dict[str, Any]:
     body = {"contact": {"type": type, "value": value}, "guest_player_id": guest}
-    found: dict[str, Any] = (await stack.core("POST", "/players/resolve", body)).data
-    return found
+    return (await stack.core("POST", "/players/resolve", body)).data
 
 
 async def link(stack: Stack, player_id: str, value: str, type: str = "email") -> Answer:
@@ -99,8 +98,7 @@ async def test_contact_of_a_merged_guest_is_refused(stack: Stack) -> None:
 async def test_expired_token_leaves_the_code_good(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     expired = {"Authorization": f"Bearer {stack.token('player_guest', seconds=-60)}"}
-    refused = await verify(stack, challenge_id, phone.code(), headers=expired)
-    assert refused.reason == "TOKEN_EXPIRED"
+    assert (await verify(stack, challenge_id, phone.code(), headers=expired)).reason == "TOKEN_EXPIRED"
     assert (await verify(stack, challenge_id, phone.code())).code == "OK"
 
 

@@ -55,8 +55,7 @@ async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
     await insert(engine.database, "integrations", tenant_id=TENANT, **integration)
     sealed = vault_of(engine.settings.code_keys).seal_config({"secret": SECRET}, quest_context(TENANT, "q"))
     quest = {"quest_id": "q", "campaign_id": "c", "name": "Q", "type": "daily", "turns": 1, "signing": sealed}
-    condition = {"kind": "event", "count": 1}
-    await insert(engine.database, "quests", tenant_id=TENANT, condition=condition, **quest)
+    await insert(engine.database, "quests", tenant_id=TENANT, condition={"kind": "event", "count": 1}, **quest)
     return pool, prize_id
 
 
@@ -80,7 +79,6 @@ async def test_rotation_leaves_everything_open_to_the_new_key_alone(old: Setting
         assert await keys_in_use(engine) == {"2"}
         vault = vault_of((NEW,))
         row = await engine.database.fetchrow("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
-        assert row is not None
         assert vault.secrets_of(row["channel_config"], prize_context(TENANT, prize_id)) == [SECRET, "old-one"]
         signing = await engine.database.fetchval("SELECT signing FROM quests")
         assert vault.secrets_of(signing, quest_context(TENANT, "q")) == [SECRET]
@@ -104,11 +102,9 @@ async def test_codes_of_packs_stay_valid_after_a_rotation(old: Settings, new: Se
         await Shelf(before.engine, TENANT).open()
         campaign = m.Campaign(name="Caps", status=m.CampaignStatus.ACTIVE)
         made = await create_campaign(before.engine, m.CreateCampaignRequest(scope=scope, campaign=campaign))
-        assert made.campaign is not None
         campaign_id = made.campaign.id
         pack = m.Pack(campaign_id=campaign_id, name="Caps", gives=m.PackGift(turns=1))
         created = await create_pack(before.engine, m.CreatePackRequest(scope=scope, pack=pack))
-        assert created.pack is not None
         added = m.ImportCodesRequest(scope=scope, id=created.pack.id, codes=["CAPS-0001", "CAPS-0002"])
         assert (await import_pack_codes(before.engine, added)).added == 2
         assert (await redeem(before.engine, "CAPS-0001")).balance == 1

@@ -7,7 +7,6 @@ from typing import Any, Final
 import jwt
 import pytest
 import pytest_asyncio
-from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
@@ -19,6 +18,7 @@ from tests.support.bodies import serves
 from tests.support.login import bearer
 from tests.support.operations import WITH_BODY, Ids, path_of
 from tests.support.stack import OTHER_TENANT, Stack, refused
+from tests.support.tokens import serving_issuer
 
 MISSING: Final = (401, "UNAUTHENTICATED", "TOKEN_MISSING")
 ROLE_REQUIRED: Final = (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
@@ -32,25 +32,10 @@ PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPub
 @pytest_asyncio.fixture(scope="module")
 async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
     jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
-
-    async def serve_keys(request: web.Request) -> web.Response:
-        return web.json_response({"keys": [jwk]})
-
-    app = web.Application()
-    app.router.add_get("/jwks", serve_keys)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield {
-        "jwt_secret": SECRET,
-        "jwt_staff_secret": STAFF_SECRET,
-        "jwks_url": f"http://127.0.0.1:{runner.addresses[0][1]}/jwks",
-        "jwks_issuer": "https://issuer.example",
-        "jwks_audience": "games",
-        "jwks_tenants": ("tenant_test",),
-        "jwks_role_map": ("boss=admin",),
-    }
-    await runner.cleanup()
+    theirs = {"jwks_issuer": "https://issuer.example", "jwks_audience": "games", "jwks_tenants": ("tenant_test",)}
+    own = {"jwt_secret": SECRET, "jwt_staff_secret": STAFF_SECRET, "jwks_role_map": ("boss=admin",)}
+    async with serving_issuer(jwk) as issuer:
+        yield {**own, **theirs, "jwks_url": issuer.url}
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -139,8 +124,7 @@ async def test_token_of_one_audience_is_refused_on_the_other_edge(module_stack: 
 
 async def test_token_in_a_query_or_cookie_is_ignored(module_stack: Stack) -> None:
     for query, headers in (({"access_token": own()}, {}), ({"token": own()}, {}), ({}, {"Cookie": f"token={own()}"})):
-        answer = await module_stack.consumer("GET", "/wallet", headers=headers, **query)
-        assert refused(answer) == MISSING
+        assert refused(await module_stack.consumer("GET", "/wallet", headers=headers, **query)) == MISSING
 
 
 HEADERS: Final = {

@@ -101,8 +101,7 @@ async def test_delivery_shows_requests_and_answers_without_secrets(stack: Any, e
     reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
 
     async def delivery() -> dict[str, Any]:
-        answer = await stack.admin("GET", f"/admin/rewards/{reward_id}")
-        return dict(answer.data["delivery"])
+        return dict((await stack.admin("GET", f"/admin/rewards/{reward_id}")).data["delivery"])
 
     before = await delivery()
     assert (before["task"]["id"], before["task"]["status"]) == (task_id, "TASK_STATUS_PENDING")

@@ -229,8 +229,7 @@ async def test_consumer_answers_hold_no_secret_of_another_player(probe: SecretPr
         path = operation.path.replace("{id}", probe.known.get(operation.subject, "x"))
         body = {} if operation in WITH_BODY else None
         for player in ("player_bob", ""):
-            answer = await probe.stack.consumer(operation.verb, path, body, player=player)
-            seen.append(str(answer.envelope))
+            seen.append(str((await probe.stack.consumer(operation.verb, path, body, player=player)).envelope))
         ann = {"Authorization": f"Bearer {probe.tokens[2]}"}
         own.append(str((await probe.stack.consumer(operation.verb, path, body, headers=ann)).envelope))
     holds_none(" ".join(seen), [*marks.keys, *marks.config, *marks.codes, *probe.tokens, *probe.login_codes])

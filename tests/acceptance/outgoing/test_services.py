@@ -112,8 +112,7 @@ async def test_google_sheet_gets_a_row_with_a_cached_token(target: Service) -> N
     assert "4,096 bits" in problem
     moved_config = {**sheet, "service": "google_sheets", "url": "https://elsewhere.example", **ASKED}
     del moved_config["secret"]
-    body = {"config": moved_config}
-    moved = await target.stack.admin("PUT", f"/admin/integrations/{integration_id}", body)
+    moved = await target.stack.admin("PUT", f"/admin/integrations/{integration_id}", {"config": moved_config})
     assert set(fields_of(moved)) == {"config.secret"}
 
 

@@ -22,8 +22,7 @@ async def test_forecast_uses_odds_stock_codes_and_values(world: World) -> None:
     points = await world.prize(type="points", value=7)
     odds = [{"prize_id": one, "probability": chance} for one, chance in ((mug, 0.5), (code, 0.25), (points, 0.25))]
     game_id = await world.game(WHEEL, {"prizes": odds}, on_unavailable="fallback", fallback_prize_id=points)
-    reply = await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=20, budget=43)
-    found = reply.data
+    found = (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=20, budget=43)).data
     assert found["currency"] == "EUR" and found["exact"] and found["liability"] == 44
     assert found["over_budget"] == pytest.approx(1, abs=0.01) and found["cost_99"] == 44
     by_id = {prize["prize_id"]: prize for prize in found["prizes"]}
@@ -114,5 +113,4 @@ async def test_forecast_is_limited_in_time_and_to_one_per_tenant_and_two_in_all(
     tenants = ("a", "a", "b", "c")
     found = await asyncio.gather(*(computed(one, slow, cpu_seconds=1) for one in tenants), return_exceptions=True)
     assert [cast("Fault", one).reason for one in found] == ["VALIDATION", "OVERLOADED", "VALIDATION", "OVERLOADED"]
-    quick = await computed("a", Task(GameTerms((PrizeTerms("cup", 0.5, None, 2.0),), 10)))
-    assert quick.forecast.mean == 10
+    assert (await computed("a", Task(GameTerms((PrizeTerms("cup", 0.5, None, 2.0),), 10)))).forecast.mean == 10

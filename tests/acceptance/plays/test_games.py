@@ -91,8 +91,7 @@ async def test_rungs_get_ids_and_keep_them_over_updates(stack: Any, campaign_id:
     ids = [rung["id"] for rung in changed["milestones"]["rungs"]]
     assert ids[:2] == [named[1], named[0]]
     assert ids[2] not in named
-    cleared = (await stack.admin("PUT", f"/admin/games/{made['id']}", {"milestones": {}})).data
-    assert cleared["milestones"] is None
+    assert (await stack.admin("PUT", f"/admin/games/{made['id']}", {"milestones": {}})).data["milestones"] is None
 
 
 async def test_deleted_game_is_archived_once_it_was_played(stack: Any, campaign_id: str) -> None:
@@ -103,8 +102,7 @@ async def test_deleted_game_is_archived_once_it_was_played(stack: Any, campaign_
     assert (await stack.admin("DELETE", f"/admin/games/{unplayed['id']}")).data["archived"] is False
     assert (await stack.admin("GET", f"/admin/games/{unplayed['id']}")).reason == "UNKNOWN_GAME"
     assert (await stack.admin("DELETE", f"/admin/games/{played['id']}")).data["archived"] is True
-    stored = (await stack.admin("GET", f"/admin/games/{played['id']}")).data
-    assert stored["status"] == "GAME_STATUS_ARCHIVED"
+    assert (await stack.admin("GET", f"/admin/games/{played['id']}")).data["status"] == "GAME_STATUS_ARCHIVED"
     assert (await stack.admin("GET", "/admin/games")).data["items"] == []
     archived = (await stack.admin("GET", "/admin/games", status="GAME_STATUS_ARCHIVED")).data["items"]
     assert [item["id"] for item in archived] == [played["id"]]

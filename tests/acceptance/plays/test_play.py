@@ -13,8 +13,7 @@ def module_extra_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 async def test_wallet_scope_decides_which_games_share_a_wallet(module_stack: Stack) -> None:
-    merchant = await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})
-    merchant_id = merchant.data["id"]
+    merchant_id = (await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"]
     async with (
         new_world(module_stack, merchant_id=merchant_id) as one,
         new_world(module_stack, merchant_id=merchant_id) as two,

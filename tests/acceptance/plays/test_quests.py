@@ -105,8 +105,7 @@ async def test_closed_quest_grants_nothing(stack: Stack) -> None:
 
 
 async def quest_of(world: World, kind: str = "plays", count: int = 2, game_id: str = "", **fields: Any) -> str:
-    condition = {"kind": kind, "count": count, "game_id": game_id}
-    return await world.quest(condition=condition, **fields)
+    return await world.quest(condition={"kind": kind, "count": count, "game_id": game_id}, **fields)
 
 
 async def complete(world: World, quest_id: str, player: str = "ann", **headers: str) -> Answer:
@@ -205,8 +204,7 @@ async def test_condition_with_a_wrong_field_is_refused(world: World) -> None:
 
 
 async def sign_in(world: World, player: str, login: str) -> None:
-    body = {"player_id": player, "login_id": login}
-    assert (await world.stack.core("POST", "/logins", body)).http == 200
+    assert (await world.stack.core("POST", "/logins", {"player_id": player, "login_id": login})).http == 200
 
 
 async def days_ago(world: World, player: str, days: int) -> None:
@@ -243,5 +241,4 @@ async def test_login_before_the_period_or_the_start_date_does_not_count(world: W
     await days_ago(world, player, 7)
     assert (await complete(world, quest, player)).data["turns_granted"] == 3
     assert missing(await complete(world, later, player)) == (1, 2)
-    other = await quest_of(world, "logins", 2, type="weekly")
-    assert missing(await complete(world, other, player)) == (1, 2)
+    assert missing(await complete(world, await quest_of(world, "logins", 2, type="weekly"), player)) == (1, 2)

@@ -78,8 +78,7 @@ async def revoke(world: World, reward_id: str) -> Answer:
 
 
 async def test_revoke_of_a_purchase_pays_back_and_keeps_the_rung_granted(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize(total=3)
-    game_id = await collection(world, prize_id)
+    game_id = await collection(world, await world.prize(total=3))
     await earn(world, game_id, 3, "rev")
     reward = (await world.redeem(game_id, "mug", "rev")).data["reward"]
     assert await coins(world, "rev") == 3
@@ -95,8 +94,7 @@ async def test_revoke_of_a_purchase_pays_back_and_keeps_the_rung_granted(world: 
 async def test_revoke_of_an_unlocked_rung_pays_nothing_back(world: World) -> None:
     game_id = await collection(world, await world.prize(), mode="CUMULATIVE_UNLOCK")
     await earn(world, game_id, 3, "cum")
-    reward = (await world.redeem(game_id, "mug", "cum")).data["reward"]
-    assert (await revoke(world, reward["id"])).http == 200
+    assert (await revoke(world, (await world.redeem(game_id, "mug", "cum")).data["reward"]["id"])).http == 200
     assert await coins(world, "cum") == 6
 
 
@@ -106,8 +104,7 @@ async def test_revoke_of_spent_points_is_refused(world: World, module_stack: Sta
     reward = (await world.redeem(game_id, "mug", "poi")).data["reward"]
     spent = {"player_id": "poi", "scope_key": world.campaign_id, "currency": "points", "amount": -30}
     assert (await module_stack.core("POST", "/wallet/adjustments", spent)).http == 200
-    answer = await revoke(world, reward["id"])
-    assert refused(answer) == (400, "FAILED_PRECONDITION", "INSUFFICIENT_BALANCE")
+    assert refused(await revoke(world, reward["id"])) == (400, "FAILED_PRECONDITION", "INSUFFICIENT_BALANCE")
     assert await coins(world, "poi") == 1
     assert (await module_stack.core("POST", "/wallet/adjustments", {**spent, "amount": 30})).http == 200
     assert (await revoke(world, reward["id"])).http == 200

@@ -131,8 +131,7 @@ async def test_start_of_stored_terms_costs_no_further_round_trip(world: World) -
 
 
 async def test_terms_that_no_start_promised_are_not_stored(world: World, module_stack: Stack) -> None:
-    prize_id = await world.prize()
-    game_id = await world.wheel(prize_id, status="draft")
+    game_id = await world.wheel(await world.prize(), status="draft")
     assert (await world.start(game_id)).reason == "UNKNOWN_GAME"
     assert await promised(world, game_id) == 0
     assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})).data

@@ -121,8 +121,7 @@ async def test_test_plays_are_listed_for_staff_for_a_day(world: World) -> None:
     run = (await tried(world, game_id, times=2)).data
     path = f"/admin/games/{game_id}/test-plays"
     assert (await stack.admin("GET", path)).data["items"] == [run]
-    other = await make_tenant(stack, OTHER_TENANT)
-    assert (await other.admin("GET", path)).reason == "UNKNOWN_GAME"
+    assert (await (await make_tenant(stack, OTHER_TENANT)).admin("GET", path)).reason == "UNKNOWN_GAME"
     assert (await stack.consumer("GET", f"/games/{game_id}/test-plays", player="ann")).http == 404
     assert (await world.history(game_id))["items"] == []
     aged = "UPDATE test_runs SET created_at = now() - interval '25 hours' WHERE run_id = $1"

@@ -85,8 +85,7 @@ async def test_withdrawn_code_never_comes_back(world: World, module_stack: Stack
     assert answer.data == {"withdrawn": 3, "kept": [], "available": 0}
     again = await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": list(CODES)})
     assert (again.data["added"], again.data["duplicates"], again.data["available"]) == (0, 3, 0)
-    game_id = await world.wheel(prize_id)
-    assert (await world.round(game_id)).data["rewards"] == []
+    assert (await world.round(await world.wheel(prize_id))).data["rewards"] == []
     summary = (await module_stack.admin("GET", "/admin/prizes/summary")).data["items"]
     assert {row["prize_id"]: row["codes_available"] for row in summary}[prize_id] == 0
     log = await module_stack.admin("GET", "/admin/audit", subject_id=prize_id)

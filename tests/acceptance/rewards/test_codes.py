@@ -18,8 +18,7 @@ VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel
 
 
 async def send(stack: Any, prize_id: str, body: Any, content_type: str, **headers: str) -> Answer:
-    answer: Answer = await stack.upload(f"/admin/prizes/{prize_id}/codes", body, content_type, headers=headers)
-    return answer
+    return await stack.upload(f"/admin/prizes/{prize_id}/codes", body, content_type, headers=headers)
 
 
 @pytest.fixture

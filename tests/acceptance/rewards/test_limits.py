@@ -136,7 +136,6 @@ async def test_live_view_shows_used_budgets_and_low_prizes(shop: World) -> None:
     await shop.round(await shop.wheel(prize_id))
     await look(shop)
     assert await low(shop, prize_id)
-    assert shop.stack.process.core is not None
     request = m.GetLiveRequest(scope=m.Scope(tenant_id=shop.stack.tenant_id), stock=True)
     reply: Any = await shop.stack.process.core.call(BY_NAME["GetLive"], request)
     [used], [mug] = reply.budgets, reply.low_prizes

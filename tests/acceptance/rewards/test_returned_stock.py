@@ -33,8 +33,7 @@ async def test_unit_of_a_failed_delivery_can_be_won_again(own_world: World, rece
     admin = own_world.stack.admin
     for path in (f"/admin/fulfillment/tasks/{task_id}/retry", f"/admin/rewards/{reward_id}/fulfill"):
         assert refused(await admin("POST", path, {})) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
-    callback = {"status": "delivered"}
-    late = await own_world.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", callback)
+    late = await own_world.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", {"status": "delivered"})
     assert late.reason == "OUT_OF_STOCK"
     assert await state(own_world.stack.engine, task_id) == ("dead", "failed")
 

@@ -63,8 +63,7 @@ async def test_reward_is_found_by_its_whole_code_in_its_own_scope(world: World) 
     each = await found(world.stack, code=" FAIR-2 ") + await found(world.stack, code="FAIR-1")
     assert sorted(each) == sorted([one, two])
     assert await found(world.stack, code="FAIR-") == []
-    other = await make_tenant(world.stack, OTHER_TENANT)
-    assert await found(other, code="FAIR-1") == []
+    assert await found(await make_tenant(world.stack, OTHER_TENANT), code="FAIR-1") == []
     shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
     assert await found(shop, code="FAIR-1") == [], "the tenant's own winner"
     assert len(await found(shop, campaign_id=world.campaign_id)) == 2
@@ -194,8 +193,7 @@ async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redi
     [one] = await won(world, fulfillment=BY_HAND)
     first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
     assert reasons(first) == {one: ""}
-    again = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
-    assert reasons(again) == {one: ""}
+    assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
     another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
     assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
     # Core keeps the key of each reward, so the edge may lose its answer.
@@ -247,8 +245,7 @@ async def test_bulk_retry_does_what_the_store_refused(world: World, monkeypatch:
 async def test_bulk_with_a_wrong_field_moves_nothing(world: World) -> None:
     [one] = await won(world, fulfillment=BY_HAND)
     for ids, field in (([], "ids"), ([one, one], "ids[1]"), ([one, ""], "ids[1]"), (["x"] * 101, "ids")):
-        answer = await bulk(world.stack, "REVOKE", ids)
-        assert fields_of(answer)[0].startswith(field), ids
+        assert fields_of(await bulk(world.stack, "REVOKE", ids))[0].startswith(field), ids
     assert fields_of(await world.stack.admin("POST", "/admin/rewards/bulk", {"ids": [one]})) == ["act"]
     assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
 

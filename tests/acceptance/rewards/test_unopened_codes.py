@@ -52,8 +52,7 @@ async def test_unopenable_code_stays_claimable(stack: Stack, shelf: Shelf, reser
     reward_id = await (won(shelf, prize_id) if reserved else shelf.reward(prize_id))
     before, counted = await shelf.row(reward_id), CODES_UNAVAILABLE._value.get()
     await shelf.engine.database.execute(broken, prize_id)
-    answer = await claim(stack, reward_id, key="k1")
-    assert refused(answer) == UNAVAILABLE
+    assert refused(await claim(stack, reward_id, key="k1")) == UNAVAILABLE
     assert await shelf.row(reward_id) == before
     assert before["task"] is None and before["codes"] == int(reserved)
     assert CODES_UNAVAILABLE._value.get() == counted + 1

@@ -34,8 +34,7 @@ DAY = 86_400
 
 
 async def make(stack: Stack, roles: tuple[str, ...] = ("admin",), by: tuple[str, ...] = ("admin",), **body: Any) -> Any:
-    answer = await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": list(roles), **body}, roles=by)
-    return answer.data
+    return (await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": list(roles), **body}, roles=by)).data
 
 
 async def ask(stack: Stack, token: str, path: str = "/admin/me", verb: str = "GET", body: Any = None) -> Answer:
@@ -227,7 +226,6 @@ async def test_token_expires_by_the_clock_of_the_database(stack: Stack, monkeypa
 async def test_token_cannot_be_made_from_its_row(stack: Stack) -> None:
     made = await make(stack)
     row = await stack.database.fetchrow("SELECT api_tokens::text AS text, token_hash FROM api_tokens")
-    assert row is not None
     raw = base64.urlsafe_b64decode(made["secret"].partition(".")[0].removeprefix(PREFIX) + "==")[:32]
     for form in (made["secret"], raw.hex(), base64.b64encode(raw).decode()[:-2]):
         assert form not in row["text"]

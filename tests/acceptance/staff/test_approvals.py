@@ -28,22 +28,19 @@ async def test_adjustment_above_the_limit_waits_for_another_person(office: Stack
     assert found == (100, 1100, 1000)
     assert approval["expires_at"] - approval["requested_at"] == 7 * 86400
     assert await balance(office, player) == LIMIT
-    listed = (await as_(office, "bob", "GET", "approvals?status=waiting")).data["items"]
-    assert approval in listed
+    assert approval in (await as_(office, "bob", "GET", "approvals?status=waiting")).data["items"]
     done = (await decide(office, "bob", "approve", approval)).data
     assert (done["status"], done["decided_by"], done["reason"]) == ("APPROVAL_STATUS_DONE", "bob", "seen")
     assert await balance(office, player) == 1100
     assert await audit_trail(office, approval) == [("approval.ask", "ann"), ("approval.approve", "bob")]
     [moved, *_] = (await office.admin("GET", "/admin/audit", subject_id=player)).data["items"]
     assert (moved["action"], moved["actor"]) == ("player.adjust_balance", "ann")
-    again = await decide(office, "bob", "approve", approval)
-    assert again.data == done and await balance(office, player) == 1100
+    assert (await decide(office, "bob", "approve", approval)).data == done and await balance(office, player) == 1100
     assert refused(await decide(office, "eve", "approve", approval))[2] == "ILLEGAL_TRANSITION"
 
 
 async def test_adjustment_that_would_be_refused_does_not_wait(office: Stack) -> None:
-    player = await player_of(office, "poor")
-    assert refused(await ask(office, player, -1000))[2] == "INSUFFICIENT_BALANCE"
+    assert refused(await ask(office, await player_of(office, "poor"), -1000))[2] == "INSUFFICIENT_BALANCE"
     assert refused(await ask(office, "player_none"))[2] == "UNKNOWN_PLAYER"
 
 
@@ -353,8 +350,7 @@ async def test_request_of_a_revoked_token_is_not_kept(office: Stack) -> None:
         return await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
 
     approval = waiting(await adjust())
-    revoke = "UPDATE api_tokens SET revoked_at = now() WHERE token_id = $1"
-    await office.database.execute(revoke, made["id"])
+    await office.database.execute("UPDATE api_tokens SET revoked_at = now() WHERE token_id = $1", made["id"])
     assert refused(await adjust()) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
     assert await office.database.fetchval("SELECT count(*) FROM approvals WHERE subject_id = $1", player) == 1
     assert (await as_(office, "boss", "DELETE", f"tokens/{made['id']}", role="admin")).http == 200

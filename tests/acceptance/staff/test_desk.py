@@ -24,8 +24,7 @@ async def player_of(stack: Stack, contact: str, **profile: Any) -> str:
 
 
 async def last_entry(stack: Stack, player_id: str) -> dict[str, Any]:
-    answer = await stack.admin("GET", "/admin/audit", subject_id=player_id)
-    return dict(answer.data["items"][0])
+    return dict((await stack.admin("GET", "/admin/audit", subject_id=player_id)).data["items"][0])
 
 
 async def test_player_search_masks_contacts_and_pages(module_stack: Stack) -> None:
@@ -231,8 +230,7 @@ async def test_tenant_is_made_and_found_by_the_platform_alone(stack: Any) -> Non
     made = (await stack.admin("POST", "/admin/tenants", {"name": "Orchard"}, roles=BOTH)).data
     assert made["id"].startswith("tenant_")
     assert made["status"] == "TENANT_STATUS_ACTIVE"
-    found = (await stack.admin("GET", "/admin/tenants", roles=BOTH, q="orch")).data["items"]
-    assert found == [made]
+    assert (await stack.admin("GET", "/admin/tenants", roles=BOTH, q="orch")).data["items"] == [made]
     assert (await stack.admin("POST", "/admin/tenants", {"name": "Mine"})).http == 403
     assert fields_of(await stack.admin("POST", "/admin/tenants", {"name": ""}, roles=BOTH)) == ["name"]
 

@@ -175,8 +175,7 @@ async def test_game_revision_is_shown_and_restored(tombola: Operator, stack: Sta
     first = (await tombola("games", "show", game["id"], "--revision", "1")).out
     assert (await tombola("games", "apply", tombola.file(first), "--yes")).code == 0
     now = (await stack.admin("GET", f"/admin/games/{game['id']}")).data
-    stored = {"revision": 3, "updated_at": now["updated_at"]}
-    assert now == game | stored
+    assert now == game | {"revision": 3, "updated_at": now["updated_at"]}
     none = await tombola("games", "show", game["id"], "--revision", "9")
     assert (none.code, "has no revision 9" in none.err) == (1, True)
 
@@ -193,8 +192,7 @@ async def test_codes_import_names_its_wrong_lines(tombola: Operator, stack: Stac
 
 
 async def test_codes_of_a_pack_are_imported_and_generated(tombola: Operator, stack: Stack, tmp_path: Path) -> None:
-    campaign_id = (await make_campaign(stack))["id"]
-    body = {"campaign_id": campaign_id, "name": "Caps [/]", "gives": {"turns": 1}}
+    body = {"campaign_id": (await make_campaign(stack))["id"], "name": "Caps [/]", "gives": {"turns": 1}}
     pack = (await stack.admin("POST", "/admin/packs", body)).data["id"]
     file = tombola.file("CAPS-0001\nCAPS-0002\ncaps ooo1\n", "caps.txt")
     assert (await tombola("packs", "import", pack, file)).out.strip() == "2 added, 1 duplicates, 0 invalid, 2 available"
@@ -369,8 +367,7 @@ async def test_call_reaches_every_route_of_the_edge(tombola: Operator, own_world
         assert result.code == EXIT_USE and why in result.err
     made = await tombola("call", "POST", "/campaigns", "-", stdin=b'{"name": "By call"}')
     (tombola.directory / "named.yaml").write_text("name: Renamed\n")
-    path = f"/campaigns/{made.json['id']}"
-    assert (await tombola("call", "PUT", path, "named.yaml")).json["name"] == "Renamed"
+    assert (await tombola("call", "PUT", f"/campaigns/{made.json['id']}", "named.yaml")).json["name"] == "Renamed"
     turns = {"campaign_id": own_world.campaign_id, "amount": 2, "reason": "sorry"}
     for _ in range(2):
         sent = await tombola("call", "POST", "/players/ann/turns", "-", "--key", "k", stdin=json.dumps(turns).encode())

@@ -91,8 +91,7 @@ async def test_draft_that_becomes_active_waits_and_a_played_game_may_pause(fair:
     await fair.round(draft, "ann")
     for status in ("paused", "active"):
         assert (await put(fair, f"games/{draft}", {"status": status})).http == 200
-    campaign = f"/admin/campaigns/{fair.campaign_id}"
-    assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
+    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"status": "paused"})).http == 200
     waiting(await post(fair, "games", wheel_body(fair, prize)))
 
 
@@ -100,8 +99,7 @@ async def test_odds_of_an_unplayed_game_wait_in_a_paused_campaign_that_was_playe
     prize, other = await fair.prize(), await fair.prize()
     played, unplayed = await fair.wheel(other), await fair.wheel(prize)
     await fair.round(played, "ann")
-    campaign = f"/admin/campaigns/{fair.campaign_id}"
-    assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
+    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"status": "paused"})).http == 200
     odds = {"prizes": [{"prize_id": prize, "probability": 0.5}]}
     waiting(await put(fair, f"games/{unplayed}", {"handler_config": odds}))
     waiting(await put(fair, f"prizes/{prize}", {"value": 60}))
@@ -341,8 +339,7 @@ async def test_copied_game_keeps_what_was_approved_and_waits_beyond_it(draft: Wo
     prize = await draft.prize(type="points", value=50, campaign_id=draft.campaign_id)
     approval = waiting(await make(draft, GIFTS, gifts((prize, 4))))
     assert (await approve(draft, approval)).http == 200
-    path = f"campaigns/{draft.campaign_id}/duplicate"
-    copied = (await post(draft, path, {})).data["id"]
+    copied = (await post(draft, f"campaigns/{draft.campaign_id}/duplicate", {})).data["id"]
     [game] = (await draft.stack.admin("GET", "/admin/games", campaign_id=copied)).data["items"]
     [own] = (await draft.stack.admin("GET", "/admin/prizes", campaign_id=copied)).data["items"]
     assert (own["value"], game["handler_config"]) == (50, gifts((own["id"], 4)))
@@ -351,8 +348,7 @@ async def test_copied_game_keeps_what_was_approved_and_waits_beyond_it(draft: Wo
 
 
 async def test_game_of_approved_prizes_or_without_limits_is_made(draft: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"name": "Many", "type": "points", "value": 10**6}
-    prize = waiting(await post(draft, "prizes", body))
+    prize = waiting(await post(draft, "prizes", {"name": "Many", "type": "points", "value": 10**6}))
     assert (await approve(draft, prize)).http == 200
     config = {"prizes": [{"prize_id": prize["subject_id"], "probability": 1}]}
     await made(draft, {"type": "spin_wheel", "reward_handler": "probability"}, config)

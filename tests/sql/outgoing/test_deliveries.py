@@ -266,8 +266,7 @@ async def test_rearm_moves_a_task_that_is_neither_running_nor_over(outbox: Outbo
 async def test_rearm_is_limited_to_the_merchants_own_tasks(outbox: Outbox, merchant: str, found: bool) -> None:
     name = await outbox.task("mine", "dead", reward="failed")
     for write in (False, True):
-        row = await outbox.database.fetchrow(SQL["seen"], "t", name, merchant, write)
-        assert (row is not None) == found
+        assert (await outbox.database.fetchrow(SQL["seen"], "t", name, merchant, write) is not None) == found
     assert (await outbox.database.fetchrow(SQL["rearm"], "t", name, merchant) is not None) == found
     assert await outbox.states() == {name: ("pending", "fulfilling") if found else ("dead", "failed")}
 

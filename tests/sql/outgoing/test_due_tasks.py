@@ -72,8 +72,7 @@ async def test_task_due_now_is_due(connection: asyncpg.Connection) -> None:
             await connection.execute("SAVEPOINT alone")
             await connection.execute("DELETE FROM tasks WHERE task_id <> $1", task)
             assert await ask(connection, "tenants_with_due") == ["t"]
-            leased = await ask(connection, "lease", "t", 60.0, ["a", "l1"], "me", [], [])
-            assert leased == [task]
+            assert await ask(connection, "lease", "t", 60.0, ["a", "l1"], "me", [], []) == [task]
             await connection.execute("ROLLBACK TO SAVEPOINT alone")
         assert (await connection.fetchrow(SQL["rearm"], "t", "l1", ""))["rearmed"] is True
         assert await ask(connection, "fail_overdue", "t", ["o1"], ["o1"], "late") == ["o1"]

@@ -126,8 +126,7 @@ async def test_commit_statement_of_one_two_or_all_parts_can_be_prepared(pool: as
     async with pool.acquire() as connection:
         for present in chosen:
             text, taken = statement(present)
-            prepared = await connection.prepare(text)
-            assert len(prepared.get_parameters()) == len(taken) + 2
+            assert len((await connection.prepare(text)).get_parameters()) == len(taken) + 2
 
 
 async def test_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:

@@ -162,8 +162,7 @@ async def test_batches_of_a_changed_catalogue_are_refused_at_once(committer: Com
     for changes in batches:
         changes.catalog_version = version + 1
     before = database.round_trips
-    replies = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
-    assert replies == {"catalog": 40}
+    assert await outcomes(*(committer.commit(TENANT, changes) for changes in batches)) == {"catalog": 40}
     assert database.round_trips - before <= OVERLAP
 
 

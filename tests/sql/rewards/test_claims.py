@@ -99,8 +99,7 @@ async def test_fulfil_by_twenty_rivals_takes_one_code(cores: tuple[Core, Core], 
 
 
 async def test_claim_is_published_to_the_streams(cores: tuple[Core, Core], shelf: Shelf, valkey: Any) -> None:
-    prize_id = await shelf.prize(channel="webhook")
-    reward_id = await shelf.reward(prize_id)
+    reward_id = await shelf.reward(await shelf.prize(channel="webhook"))
     await claim(cores[0], reward_id)
     events = await read(valkey, event_stream(0))
     assert b'"type":"prize_claimed"' in events[b"e"] and reward_id.encode() in events[b"e"]

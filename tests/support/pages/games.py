@@ -101,8 +101,7 @@ async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair 
 async def demo_games(fair: World) -> dict[str, str]:
     prizes = {}
     for spec in demo.prize_specs():
-        total = spec.pop("stock", {}).get("total", 0)
-        prizes[spec["name"]] = await fair.prize(total=total, **spec)
+        prizes[spec["name"]] = await fair.prize(total=spec.pop("stock", {}).get("total", 0), **spec)
     specs = demo.game_specs(fair.campaign_id, prizes)
     return {kind: str((await fair.stack.admin("POST", "/admin/games", one)).data["id"]) for kind, one in specs.items()}
 

@@ -22,7 +22,6 @@ async def shown_and_stored(fair: World, visit: Visit, game_id: str) -> tuple[dic
         " WHERE tenant_id = $1 AND play_id = $2",
         *(tenant_id, play["id"]),
     )
-    assert row is not None
     query = "SELECT reward_id, prize_id, quantity FROM rewards WHERE tenant_id = $1 AND play_id = $2"
     stored = await fair.database.fetch(query, tenant_id, play["id"])
     entries = await fair.database.fetch(

@@ -87,8 +87,7 @@ def test_next_session_is_given_where_a_start_would_be_admitted() -> None:
     snapshot = game(max_plays_per_user=2)
     assert play(state_of(ann(plays=0), snapshot=snapshot), play_of(next=True)).reply.next.session_id
     assert play(state_of(ann(plays=1), snapshot=snapshot), play_of(next=True)).reply.next is None
-    memory = state_of(ann(plays=1, read_in=1), snapshot=snapshot)
-    assert play(memory, play_of(next=True)).reply.next is None
+    assert play(state_of(ann(plays=1, read_in=1), snapshot=snapshot), play_of(next=True)).reply.next is None
 
 
 @pytest.mark.parametrize(("shows_plan", "ordinal"), [(False, -1), (True, 3)])
@@ -97,8 +96,7 @@ def test_session_ends_in_time_and_has_an_ordinal_where_it_shows_a_plan(shows_pla
     answer = decide(state, pending(m.StartRequest(player_id="ann")))
     assert isinstance(answer, Answer) and answer.reply.guest_player_id == ""
     assert answer.reply.expires_at == int(NOW) + state.session_seconds
-    terms = answer.reply.session_id.split(".")[2]
-    assert int(terms.partition("-")[2] or -1) == ordinal
+    assert int(answer.reply.session_id.split(".")[2].partition("-")[2] or -1) == ordinal
 
 
 def test_start_of_a_newcomer_names_the_guest_that_it_makes() -> None:
@@ -278,8 +276,7 @@ def test_points_of_a_rung_reach_the_next_one() -> None:
     rungs = (RungTerms("high", "High", "points", 40, "mug"), RungTerms("low", "Low", "coin", 2, "gold"))
     prizes = {"mug": mug(), "gold": replace(POINTS, prize_id="gold", value=40.0, max_per_user=0, max_per_day=0)}
     snapshot = game(COINS, auto_grant=True, rungs=rungs, prizes=prizes)
-    state = state_of(snapshot=snapshot, stocks={"mug": stock(), "gold": stock()})
-    decided = play(state, play_of())
+    decided = play(state_of(snapshot=snapshot, stocks={"mug": stock(), "gold": stock()}), play_of())
     assert [rung.id for rung in decided.reply.milestones_granted] == ["low", "high"]
     row = decided.effects.play
     assert row is not None and row.points == 0, "a rung's points are not the play's own"
@@ -330,7 +327,6 @@ def test_play_tells_of_itself_and_then_of_each_prize_under_the_next_number() -> 
     _, decided = play_with_three_wins()
     completed, *won = decided.events
     row = decided.effects.play
-    assert row is not None
     nonce = row.play_id.removeprefix("play_")
     assert (completed.type, completed.id) == ("play_completed", f"evt_{nonce}")
     said = completed.data

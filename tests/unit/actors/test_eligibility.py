@@ -128,8 +128,7 @@ def test_prize_is_withheld_for_the_reason_that_stands_longest(
     assert (found.name if found else "") == reason
     assert eligibility.available(state, ann(prizes=held), "mug", asked) == (not reason)
     if reason and prize.active:
-        memory = ann(prizes=held, read_in=ROUND - 1)
-        assert refusal_of(eligibility.withheld, state, memory, prize, asked) == "STALE"
+        assert refusal_of(eligibility.withheld, state, ann(prizes=held, read_in=ROUND - 1), prize, asked) == "STALE"
         state.stock["mug"].read_in = ROUND - 1
         assert refusal_of(eligibility.withheld, state, ann(prizes=held), prize, asked) == "STALE"
 
@@ -266,8 +265,7 @@ def test_play_takes_the_time_that_it_says() -> None:
     opened = session(age_seconds=60)
     state, payload = state_of(snapshot=game(TIMED, verify_timing=True)), {"score": 0, "duration_ms": 700}
     for busy_until, expected in ((0, opened.issued_ms + 700), (opened.issued_ms + 2_000, opened.issued_ms + 2_700)):
-        found = eligibility.check_payload(state, opened, ann(busy_until=busy_until), payload, ())
-        assert found == expected
+        assert eligibility.check_payload(state, opened, ann(busy_until=busy_until), payload, ()) == expected
     assert eligibility.check_payload(state_of(), opened, ann(), {}, ()) == 0
     payload, untimed = {"score": 0, "duration_ms": 10**9}, state_of(snapshot=game(TIMED))
     assert eligibility.check_payload(untimed, opened, ann(busy_until=NOW_MS), payload, ()) == 0

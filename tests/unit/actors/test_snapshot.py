@@ -124,8 +124,7 @@ def test_prize_unit_gives_what_its_type_says() -> None:
 
 
 def test_request_of_a_guest_keeps_its_key_and_bearer_when_turned_to_its_player() -> None:
-    keyed = WITHOUT_KEY._replace(player_id=GUEST, key="k")
-    asks = pending(m.PlayRequest(), GUEST, bearer="ann", idempotency=keyed)
+    asks = pending(m.PlayRequest(), GUEST, bearer="ann", idempotency=WITHOUT_KEY._replace(player_id=GUEST, key="k"))
     asks.redirect_to("ann")
     assert (asks.player_id, asks.bearer, asks.idempotency.player_id) == ("ann", "", "ann")
     other = pending(m.PlayRequest(), GUEST, bearer="bob")

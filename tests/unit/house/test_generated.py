@@ -69,11 +69,9 @@ def section(begin: str, end: str, text: str) -> str:
 
 def test_attributes_are_all_documented_and_declared() -> None:
     names = found(r'getAttribute\("([\w-]+)"\)', ELEMENT) | found(r":host\(\[(?!hidden)(\w+)\]\)", *SOURCES.values())
-    observed = section("observedAttributes = [", "]", ELEMENT)
-    assert found(r'"([\w-]+)"', observed) <= names
+    assert found(r'"([\w-]+)"', section("observedAttributes = [", "]", ELEMENT)) <= names
     assert found(r"^\| `([\w-]+)` \|", section("| Attribute |", "\n\n", DOCS)) == names
-    declared = section("interface TombolaAttributes {", "}", DECLARED)
-    assert found(r'^  "?([\w-]+)"?\??:', declared) == names
+    assert found(r'^  "?([\w-]+)"?\??:', section("interface TombolaAttributes {", "}", DECLARED)) == names
 
 
 def test_events_and_methods_are_all_documented_and_declared() -> None:
@@ -88,9 +86,7 @@ def test_events_and_methods_are_all_documented_and_declared() -> None:
 
 def test_parts_slots_and_properties_are_all_documented() -> None:
     sources = list(SOURCES.values())
-    parts = section("\nParts:", "Slots:", DOCS)
-    assert found(r"`(\w+)`", parts) == found(r'\bpart: "(\w+)"', *sources)
-    slots = section("Slots:", ".", DOCS)
-    assert found(r"`(\w+)`", slots) == found(r'"slot", \{ name: "(\w+)"', *sources)
+    assert found(r"`(\w+)`", section("\nParts:", "Slots:", DOCS)) == found(r'\bpart: "(\w+)"', *sources)
+    assert found(r"`(\w+)`", section("Slots:", ".", DOCS)) == found(r'"slot", \{ name: "(\w+)"', *sources)
     own = found(r'"(\w+)"', section("const OWN = [", "]", ELEMENT)) | found(r"var\(--tombola-(\w+)", *sources)
     assert found(r"--tombola-(\w+):", DOCS) == own

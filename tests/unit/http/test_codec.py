@@ -235,8 +235,7 @@ class TestQuery:
         assert set(found) == {"status", "campaign"}
 
     def test_closed_field_is_ignored(self) -> None:
-        made = codec.from_query(m.ListBalancesRequest, {"player_id": "p"}, frozenset({"player_id"}))
-        assert made.player_id == ""
+        assert codec.from_query(m.ListBalancesRequest, {"player_id": "p"}, frozenset({"player_id"})).player_id == ""
 
 
 class TestRpc:

@@ -243,8 +243,7 @@ def test_document_of_an_edge_leaves_out_fields_of_core() -> None:
         for _, _, row in rows(surface):  # type: ignore[arg-type]
             names = [parameter["name"] for parameter in row.get("parameters", ())]
             assert not any(name.startswith("scope.") for name in names), row["operationId"]
-    render = DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
-    assert "handler_config" not in render
+    assert "handler_config" not in DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
 
 
 def test_document_of_an_edge_describes_only_fields_of_its_bodies() -> None:
@@ -270,8 +269,7 @@ def test_texts_and_message_lists_of_a_body_state_their_maximum() -> None:
 def test_page_in_development_asks_for_the_player() -> None:
     made = document("consumer", header_fallback=True)
     assert made["components"]["securitySchemes"]["player"]["name"] == "X-Player-Id"
-    start = made["paths"]["/api/v1/games/{id}/start"]["post"]
-    assert start["security"] == [{}, {"bearer": []}, {"player": []}]
+    assert made["paths"]["/api/v1/games/{id}/start"]["post"]["security"] == [{}, {"bearer": []}, {"player": []}]
     assert made["paths"]["/api/v1/players/me"]["get"]["security"] == [{"bearer": []}, {"player": []}]
     validate(made)
     for surface in SURFACES:

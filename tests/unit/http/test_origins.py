@@ -232,8 +232,7 @@ async def test_pages_of_allowed_origins_may_call_and_read_refusals(core: Core) -
     stranger = await send(runner, get("/api/v1/games/1/play", theirs, *asks, method="OPTIONS"))
     assert (stranger.status, stranger.envelope["code"]) == (403, "PERMISSION_DENIED")
     assert "access-control-allow-origin" not in stranger.headers and stranger.headers["vary"] == "Origin"
-    plain = await send(runner, get("/api/v1/games/1/play", method="OPTIONS"))
-    assert plain.status == 405
+    assert (await send(runner, get("/api/v1/games/1/play", method="OPTIONS"))).status == 405
     refused = await send(runner, post("/api/v1/games/1/play", b"{}", ours))
     assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, "https://shop.example")
     assert refused.headers["access-control-expose-headers"] == ", ".join(ANSWER_HEADERS)

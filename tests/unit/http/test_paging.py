@@ -66,8 +66,7 @@ def test_changed_cursor_is_refused() -> None:
 
 def test_cursor_outlives_a_rotation_of_keys_but_not_the_loss_of_its_key() -> None:
     good = cursor()
-    rotated = Cursors([Key("b", b"b" * 32), Key("a", b"a" * 32)])
-    assert rotated.read(good, 1, query=QUERY).after[0] == "a"
+    assert Cursors([Key("b", b"b" * 32), Key("a", b"a" * 32)]).read(good, 1, query=QUERY).after[0] == "a"
     lost = Cursors([Key("b", b"b" * 32)])
     with pytest.raises(Fault, match="cursor"):
         lost.read(good, 1, query=QUERY)

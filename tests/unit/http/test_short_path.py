@@ -52,7 +52,6 @@ class Site:
 
     @property
     def connections(self) -> list[web.RequestHandler]:
-        assert self.runner.server is not None
         return self.runner.server.connections
 
 

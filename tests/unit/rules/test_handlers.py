@@ -46,8 +46,7 @@ def test_score_in_no_tier_is_a_loss_that_draws_nothing(play: Play, score: int) -
 
 def test_redraw_stays_within_the_group(play: Play) -> None:
     options = {"payload": {"score": 500, "duration_ms": 1}, "stock": {"prize_g": 0}, "on_unavailable": "redraw"}
-    outcome = play("score_to_tier", CONFIG, words=[0.05, 0.5], **options)
-    assert outcome.awards == [Award("prize_h", 1)]
+    assert play("score_to_tier", CONFIG, words=[0.05, 0.5], **options).awards == [Award("prize_h", 1)]
 
 
 ITEMS = {

@@ -79,7 +79,8 @@ async def test_replica_serves_reports_and_no_decision_and_the_primary_stands_in(
         assert (await stack.consumer("GET", f"/games/{game_id}/eligibility", player="player_a")).http == 200
         await replayed()
 
-        async def all_read() -> bool:  # The first count reads from the primary, as all do while a busy replica is behind.
+        # The first count reads from the primary, as all do while a busy replica is behind.
+        async def all_read() -> bool:
             for answer in await reports(stack, campaign_id, game_id, asking):
                 assert answer.http == 200, answer.envelope
             await replayed()

@@ -35,8 +35,7 @@ TABLES: Final = """
     CREATE VIEW movements AS
         SELECT *, min(at) OVER (PARTITION BY player, scope, currency ORDER BY seq DESC, id DESC) AS before FROM ledger;
     CREATE VIEW adjustments AS SELECT id, before AS at, logged_at FROM movements WHERE reason = 'adjustment';
-    CREATE VIEW strangers AS
-        SELECT * FROM winners WHERE player NOT IN (SELECT player FROM plays UNION SELECT player FROM corrections);
+    CREATE VIEW strangers AS SELECT * FROM winners WHERE player NOT IN (SELECT player FROM plays);
     CREATE VIEW free AS
         WITH
             least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
@@ -48,7 +47,8 @@ TABLES: Final = """
 """
 
 """free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""
-"""strangers: ranks of guests that were merged since: their plays are those of another player."""
+"""strangers: ranks of guests that were merged since: their plays are those of another player. Or of players who have
+corrections or tickets only."""
 """before: a time by which the movement existed: the earliest of it and the later movements of its balance."""
 
 _POINTS: Final = "points"
@@ -183,7 +183,7 @@ _MISRANKED: Final = """
         SELECT w.rank, w.player, w.score, w.prize_id, early.score AS least, late.score AS most, late.reached,
                early.score IS late.score AND early.reached IS late.reached AS is_certain,
                row_number() OVER (ORDER BY w.rank) AS nth,
-               w.player IN (SELECT player FROM strangers WHERE contest = ?1) AS is_stranger,
+               w.player IN (SELECT player FROM strangers) AND w.score IS NOT late.score AS is_stranger,
                (SELECT mode = 'latest' FROM boards WHERE id = ?1) AS is_latest
         FROM winners AS w
         LEFT JOIN scores AS early ON early.board = ?1 AND early.is_early AND early.player = w.player
@@ -193,7 +193,7 @@ _MISRANKED: Final = """
     judged AS (
         SELECT w.rank, (
                 (w.most IS NULL AND NOT w.is_stranger) OR w.rank <> w.nth OR n.score > w.score
-                OR (w.score > w.most AND NOT w.is_latest)
+                OR (w.score > w.most AND NOT w.is_latest AND NOT w.is_stranger)
                 OR w.prize_id <> CASE WHEN w.score <= 0 THEN '' ELSE coalesce((
                     SELECT prize_id FROM board_prizes WHERE board = ?1 AND w.rank BETWEEN first AND last), '') END
             ) IS true AS is_wrong, (
@@ -204,7 +204,7 @@ _MISRANKED: Final = """
             ) IS true AS is_unshown
         FROM stated AS w LEFT JOIN stated AS n ON n.nth = w.nth + 1
     )
-    SELECT 'rank ' || rank, is_wrong OR NOT EXISTS (SELECT 1 FROM strangers WHERE contest = ?1)
+    SELECT 'rank ' || rank, is_wrong OR NOT EXISTS (SELECT 1 FROM stated WHERE is_stranger)
     FROM judged WHERE is_wrong OR is_unshown
     UNION ALL
     SELECT 'a missing rank', true FROM scores

@@ -90,10 +90,11 @@ _MISGIVEN: Final = """
 """A merged guest keeps its surplus, which is revoked. If both had a rank, the guest keeps one, without its reward."""
 _MOVED: Final = """
     rewards AS r JOIN strangers AS n ON n.reward_id = r.id
-    WHERE r.player <> n.player AND r.status <> 'revoked' AND n.contest NOT IN (SELECT id FROM boards)
+    WHERE r.player <> n.player AND r.status <> 'revoked'
+        AND (n.contest NOT IN (SELECT id FROM boards) OR n.player IN (SELECT player FROM corrections))
         AND EXISTS (SELECT 1 FROM winners AS o WHERE o.contest = n.contest AND o.player = r.player)
 """
-"""Rewards of draws that another winner has. A player may have tickets without plays, so the file shows no merge."""
+"""Rewards that another winner has. The rank's own player may have tickets or corrections without plays: not a merge."""
 
 _BROKEN_MOVES: Final = """
     SELECT prize_id FROM (
@@ -396,7 +397,7 @@ class _Check:
         if count := self._count(f"winners WHERE reward_id <> '' AND contest NOT IN ({known})"):
             yield Finding(f"{count:,} rewards are of draws without evidence in the file", None)
         if count := self._count(_MOVED):
-            yield Finding(f"{count:,} rewards of draws are those of other winners: a merge is not in the file", None)
+            yield Finding(f"{count:,} rewards of ranks are those of other winners: a merge is not in the file", None)
         if count := self._count("audits WHERE logged_at IS NOT NULL AND NOT is_whole"):
             yield Finding(f"{count:,} audit entries: only their action and time are compared with the log", None)
         if count := self._count(f"({states.UNAUDITED})"):

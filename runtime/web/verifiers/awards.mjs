@@ -97,20 +97,13 @@ export class Awards {
     yield ["milestones that plays reached were granted if a unit was free", withheld];
     yield ["milestones were granted to all who reached them: their prizes may have been unavailable, as the operator states", unavailable, true];
     yield ["milestones were granted to all who reached them: the others have not redeemed them", redeemed, true];
-    const players = this.players(plays);
     for (const board of this.boards.sort((a, b) => ordered(a.id, b.id))) {
       const ranks = winners.filter((one) => one.of === board.id).sort((a, b) => a.rank - b.rank);
-      const [wrong, unshown] = this.misranked(board, ranks, [...plays.values()], players);
+      const [wrong, unshown] = this.misranked(board, ranks, [...plays.values()]);
       const text = `ranks of ${board.id} follow from the plays`;
-      const isMerged = ranks.some((one) => !players.has(one.player));
-      yield [text, isMerged ? wrong : [...wrong, ...unshown]];
-      if (isMerged) yield [`${text}: those of merged guests count for their players`, unshown, true];
+      yield [text, wrong];
+      yield [`${text}: those of merged guests count for their players`, unshown, true];
     }
-  }
-
-  /** The players of plays and corrections. Another player of a rank is a guest that was merged since. */
-  players(plays) {
-    return new Set([...plays.values(), ...this.corrections].map((one) => one.player));
   }
 
   /** Whether a movement follows from a play, a reward or the log; null: the file cannot show it. */
@@ -179,23 +172,24 @@ export class Awards {
    * Wrong ranks, and those that are wrong unless a guest was merged into a ranked player: the guest's own, those whose score
    * is too low (or a latest one), and the order of equal scores.
    */
-  misranked(board, ranks, plays, players) {
+  misranked(board, ranks, plays) {
+    const players = new Set(plays.map((one) => one.player));
     const closed = this.closings.get(board.id) ?? board.closed;
     const [early, late] = [-UNCERTAIN, UNCERTAIN].map((slack) => this.scores({ ...board, closed }, plays, slack));
     const stated = ranks.map((one) => {
       const [least, most] = [early.get(one.player), late.get(one.player)];
-      return { ...one, least, most, isCertain: least?.score === most?.score && least?.reached === most?.reached };
+      return { ...one, least, most, isCertain: least?.score === most?.score && least?.reached === most?.reached, isStranger: !players.has(one.player) && one.score !== most?.score };
     });
     const isWrong = (one, at) => {
       const next = stated[at + 1];
-      if ((!one.most && players.has(one.player)) || one.rank !== at + 1 || next?.score > one.score) return true;
-      if (one.score > one.most?.score && board.mode !== "latest") return true;
+      if ((!one.most && !one.isStranger) || one.rank !== at + 1 || next?.score > one.score) return true;
+      if (one.score > one.most?.score && board.mode !== "latest" && !one.isStranger) return true;
       const prize = one.score > 0 ? board.prizes.find((held) => held.from_rank <= one.rank && one.rank <= held.to_rank) : null;
       return one.prize_id !== (prize?.prize_id ?? "");
     };
     const isUnshown = (one, at) => {
       const next = stated[at + 1];
-      if (!one.most || (next?.score === one.score && one.isCertain && next.isCertain && next.most?.reached < one.most.reached)) return true;
+      if (one.isStranger || (next?.score === one.score && one.isCertain && next.isCertain && next.most?.reached < one.most.reached)) return true;
       return board.mode === "latest" ? one.isCertain && one.score !== one.most.score : one.score < (one.least ?? one.most).score;
     };
     const named = new Set(ranks.map((one) => one.player));
@@ -203,7 +197,7 @@ export class Awards {
     const wrong = stated.filter(isWrong);
     const unshown = stated.filter((one, at) => isUnshown(one, at) && !wrong.includes(one));
     const [failed, open] = [wrong, unshown].map((found) => found.map((one) => `rank ${one.rank}`));
-    return [[...failed, ...missing], open];
+    return stated.some((one) => one.isStranger) ? [[...failed, ...missing], open] : [[...failed, ...open, ...missing], []];
   }
 }
 

@@ -42,7 +42,7 @@ const [tree, leaves, roots, digest, counts, terms] = [new Tree(), [], new Map(),
 const [awards, draws, stock] = [new Awards(), new Draws(), new Stock()];
 const [plays, rewards, won, winners, wrong, opened] = [new Map(), new Map(), new Map(), [], new Map(), new Map()];
 const [unlogged, seen] = [[], new Set()];
-let moved = 0; // Rewards of draws that another winner has.
+let moved = 0; // Rewards that another winner has, perhaps without a merge.
 let [head, end, note, mark, stamp] = [null, null, "", "", null];
 const fail = (text, ...ids) => wrong.set(text, [...(wrong.get(text) ?? []), ...ids]);
 const count = (text) => opened.set(text, (opened.get(text) ?? 0) + 1);
@@ -211,7 +211,7 @@ function ofStamp(pem) {
 function ofRewards() {
   for (const [id, one] of won) if (!rewards.has(id)) fail("rewards of plays are in the file", `${id} of ${one.play_id}`);
   const ranks = new Map(winners.filter((one) => one.reward_id).map((one) => [one.reward_id, one]));
-  const [holders, players] = [new Set(winners.map((one) => `${one.of} ${one.player}`)), awards.players(plays)];
+  const [holders, players] = [new Set(winners.map((one) => `${one.of} ${one.player}`)), new Set([...plays.values()].map((one) => one.player))];
   for (const { id, play_id, milestone_id, prize_id, player, status, entry } of rewards.values()) {
     const rank = ranks.get(id);
     const isFounded = milestone_id || (won.has(id) && won.get(id).play_id === play_id) || rank?.prize_id === prize_id;
@@ -221,7 +221,9 @@ function ofRewards() {
     const isOfPlay = !plays.has(play_id) || plays.get(play_id).player === player;
     const isMoved = rank && rank.player !== player && !players.has(rank.player) && holders.has(`${rank.of} ${player}`);
     const isOfRank = !rank || rank.player === player || isMoved;
-    if (status !== "revoked" && isMoved && !awards.boards.some((one) => one.id === rank.of)) moved += 1; // It may have tickets without plays.
+    // The rank's own player may have tickets or corrections without plays.
+    const isShown = awards.boards.some((one) => one.id === rank?.of) && !awards.corrections.some((one) => one.player === rank.player);
+    if (status !== "revoked" && isMoved && !isShown) moved += 1;
     if (status !== "revoked" && !(isOfPlay && isOfRank)) fail("rewards belong to the players of their plays and ranks", id);
   }
 }
@@ -232,7 +234,7 @@ function* left() {
   if (scopeless.length) yield `${scopeless.length} rewards are of milestones without balances in the file`;
   const unproven = winners.filter((one) => one.reward_id && !draws.results.has(one.of) && !proven.has(one.of)).length;
   if (unproven) yield `${unproven} rewards are of draws without evidence in the file`;
-  if (moved) yield `${moved} rewards of draws are those of other winners: a merge is not in the file`;
+  if (moved) yield `${moved} rewards of ranks are those of other winners: a merge is not in the file`;
   const unaudited = stock.unaudited(awards.closings).length;
   if (unaudited) yield `${unaudited} games, boards and prizes have no audit entry in the file`;
   if (awards.unshown) yield `${awards.unshown} movements are of codes, merged guests, other campaigns, or later than the log: the file does not show what they follow from`;

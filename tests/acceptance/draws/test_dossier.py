@@ -209,10 +209,13 @@ def later(lines: list[dict[str, Any]], *, drawn: bool) -> None:
 
 
 def add_stranger(lines: list[dict[str, Any]], **facts: object) -> None:
-    """A last rank of a player without plays, as after a merge, and a change of the rank before it."""
+    """A last rank of a player with a correction and no plays, as after a merge, and a change of the rank before it."""
     one = all_of(lines, "winner")[-1]
     more = {"rank": 3, "player": "00", "score": 1, "prize_id": "", "reward_id": ""}
     lines.insert(-1, {"winner": one | more})
+    audit = {name: audited(lines, "leaderboard.adjust")[name] for name in ("action", "subject_type", "subject_id")}
+    audit |= {"id": "audit_other", "created_at": "2099-01-01T00:00:00Z", "before": None}
+    lines.insert(-1, {"audit": audit | {"after": {"player_id": "00", "delta": -5}}})
     one.update(facts)
 
 
@@ -269,7 +272,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "(?s)\\A(?!.*FAILED).*open +ranks of .*rank 3": lambda lines: add_stranger(lines, score=1),
     "FAILED ranks of .*not rank 2, 1 in all": lambda lines: add_stranger(lines, score=3),
     "FAILED rewards belong": lambda lines: hand_over(lines, -2, -1),
-    "(?s)\\A(?!.*FAILED).*rewards of draws are": lambda lines: [
+    "(?s)\\A(?!.*FAILED).*rewards of ranks are": lambda lines: [
         hand_over(lines, 1, 0),
         all_of(lines, "winner")[1].update(player="00"),
     ],

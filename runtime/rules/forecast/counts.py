@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, count, repeat
+from operator import mul, truediv
 from typing import Final
 
 _NEGLIGIBLE: Final = 1e-16
@@ -16,14 +17,17 @@ _NEGLIGIBLE: Final = 1e-16
 class Counts:
     """A distribution of counts: `first`, and the probability of each count from there. The rest is negligible."""
 
-    __slots__ = ("_sums", "first", "mean", "weights")
+    __slots__ = ("_sums", "first", "weights")
 
     def __init__(self, first: int, weights: Sequence[float]) -> None:
         total = math.fsum(weights)
         self.first = first
         self.weights = [weight / total for weight in weights]
         self._sums = [0.0, *accumulate(self.weights)]
-        self.mean = first + math.fsum(i * weight for i, weight in enumerate(self.weights))
+
+    @property
+    def mean(self) -> float:
+        return self.first + math.fsum(map(mul, self.weights, range(len(self.weights))))
 
     @property
     def last(self) -> int:
@@ -45,8 +49,7 @@ class Counts:
             return self.mean
         if most <= self.first:
             return float(most)
-        inside = enumerate(self.weights[: most - self.first], self.first)
-        return math.fsum(count * weight for count, weight in inside) + most * self.at_least(most)
+        return math.fsum(map(mul, self.weights, range(self.first, most))) + most * self.at_least(most)
 
     def quantile(self, share: float) -> int:
         """The least count with P(C <= count) >= share."""
@@ -62,24 +65,40 @@ def binomial(n: int, chance: float) -> Counts:
         return Counts(n, [1.0])
     odds = chance / (1.0 - chance)
     mode = min(n, int((n + 1) * chance))
-    return _around(mode, lambda c: (n - c) / (c + 1) * odds, n)
+    above = map(truediv, range(n - mode, 0, -1), count(mode + 1))
+    below = map(truediv, count(n - mode + 1), range(mode, 0, -1))
+    return _around(mode, map(mul, above, repeat(odds)), map(mul, below, repeat(odds)))
+
+
+def drawn_beyond(plays: int, chance: float, stock: int) -> float:
+    """The expected draws beyond a stock, in so many plays."""
+    mean = plays * chance
+    if abs(mean - stock) > 9.0 * math.sqrt(mean) + 20.0:  # No count on the other side of the stock has a weight.
+        return max(0.0, mean - stock)
+    return mean - binomial(plays, chance).up_to(stock)
 
 
 def poisson(mean: float) -> Counts:
     """The count with this mean, if there is no limit to the plays."""
-    return _around(int(mean), lambda c: mean / (c + 1), None) if mean > 0 else Counts(0, [1.0])
+    if mean <= 0:
+        return Counts(0, [1.0])
+    mode = int(mean)
+    return _around(mode, map(truediv, repeat(mean), count(mode + 1)), map(truediv, repeat(mean), range(mode, 0, -1)))
 
 
-def _around(mode: int, ratio: Callable[[int], float], most: int | None) -> Counts:
-    """The counts around the most likely one. ratio(c): P(c + 1) / P(c)."""
-    upper, weight, count = [1.0], 1.0, mode
-    while weight > _NEGLIGIBLE and count != most:
-        weight *= ratio(count)
-        count += 1
-        upper.append(weight)
-    lower, weight, count = [], 1.0, mode
-    while weight > _NEGLIGIBLE and count > 0:
-        count -= 1
-        weight /= ratio(count)
-        lower.append(weight)
-    return Counts(count, lower[::-1] + upper)
+def _around(mode: int, above: Iterable[float], below: Iterable[float]) -> Counts:
+    """The counts around the most likely one. above, below: P(c + 1) / P(c) from it upwards, and from the count before
+    it downwards.
+    """
+    upper, lower = _falling(accumulate(above, mul, initial=1.0)), _falling(accumulate(below, truediv, initial=1.0))
+    return Counts(mode - len(lower) + 1, lower[:0:-1] + upper)
+
+
+def _falling(weights: Iterable[float]) -> list[float]:
+    """The weights up to the first that is negligible."""
+    found = []
+    for weight in weights:
+        found.append(weight)
+        if weight <= _NEGLIGIBLE:
+            break
+    return found

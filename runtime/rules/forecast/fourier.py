@@ -13,73 +13,25 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate, repeat
+from operator import add, mul
 from typing import Final, NamedTuple
 
+from runtime.rules.forecast.bounds import aside_window, range_of
 from runtime.rules.forecast.counts import Counts, poisson
 from runtime.rules.forecast.grid import POINTS_MAX, Grid, Layout, costs_of, finished, layout_of, points_for, progression
+from runtime.rules.forecast.sums import Aside, Bent, Steady, Sum, mean_turn
 from runtime.rules.forecast.terms import Costs
 
-TAIL: Final = -math.log(1e-10)
-"""-log of the probability that a grid leaves out, and of the terms that an integral leaves out."""
 NEGLIGIBLE: Final = 30.0
 _OVERFLOW: Final = 600.0
+FALL: Final = 40.0
+"""-log of what is negligible of a characteristic function."""
 _LEAST: Final = 1e-300
-
-
-class Steady(NamedTuple):
-    """Adds `value` for each play of the category. aside: whether these plays are counted aside."""
-
-    chance: float
-    value: float
-    aside: bool = False
-
-
-class Bent(NamedTuple):
-    """Adds `value` for each of the first `limit` plays of the category, and `after` for each later one. The later ones
-    are counted aside, if the sum has such a count.
-    """
-
-    chance: float
-    value: float
-    limit: int
-    after: float = 0.0
-
-    def at(self, count: float) -> float:
-        return self.value * min(count, self.limit) + self.after * max(0, count - self.limit)
-
-
-class Aside(NamedTuple):
-    """Adds `value` for each of the first `limit` plays that are counted aside."""
-
-    value: float
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """The sum of `plays` plays and `shift`. The chances add up to 1.
-
-    fewer: so many plays that are not lost add nothing; `won`: what such a play adds otherwise. apart: independent
-    counts, each with the amount that a unit adds.
-    """
-
-    plays: int
-    steady: tuple[Steady, ...]
-    bent: tuple[Bent, ...] = ()
-    shift: float = 0.0
-    aside: Aside | None = None
-    won: tuple[Steady, ...] = ()
-    fewer: int = 0
-    apart: tuple[tuple[float, Counts], ...] = ()
-
-    @property
-    def values(self) -> list[float]:
-        found = [self.shift, *(steady.value for steady in (*self.steady, *self.won))]
-        found += [value for bent in self.bent for value in (bent.value, bent.after)]
-        found += [value for value, _ in self.apart]
-        return found if self.aside is None else [*found, self.aside.value]
+_SMALLEST: Final = math.log(1e-14)
 
 
 class Node(NamedTuple):
@@ -114,7 +66,7 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     low, high = range_of(total, counts)
     low += math.fsum(value * counts.first for value, counts in total.apart)
     high += math.fsum(value * counts.last for value, counts in total.apart)
-    window = (0, 0) if total.aside is None else _aside_window(total, counts)
+    window = (0, 0) if total.aside is None else aside_window(total, counts)
     plan = _planned(total, [len(count.weights) for count in counts], window, (low, high), points_max)
     independent = plan is None
     if plan is None:
@@ -122,6 +74,8 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
             return None
         plan = Plan(layout_of(total.values, low, high, points_max // 2), Centred(total), [Node(0.0, 0.0, False)])
     layout, (total, turning, _), nodes = plan
+    if not total.bent and total.aside is None and not total.fewer:
+        return finished(layout, _with(total.apart, layout, _powers(total, layout)))
     turns = layout.turns
     # As logarithms: what `fewer` plays take away may be too large for a float before the other plays are counted.
     common = [complex(0.0, turn * (layout.first - total.shift)) for turn in turns]
@@ -130,36 +84,50 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
             one - total.fewer * cmath.log(mean_turn(total.won, turn) or _LEAST)
             for one, turn in zip(common, turns, strict=True)
         ]
-    plain, aside = (
-        [mean_turn([one for one in total.steady if one.aside is side], t) for t in turns] for side in (False, True)
-    )
+    sides = [[one for one in total.steady if one.aside is side] for side in (False, True)]
+    plain, aside = ([mean_turn(parts, turn) for turn in turns] for parts in sides)
     if not total.bent and total.aside is None:
         logs = (one + total.plays * cmath.log(whole or _LEAST) for one, whole in zip(common, plain, strict=True))
         return finished(layout, _with(total.apart, layout, [_bounded(_exp(log)) for log in logs]))
     found = [0j] * len(turns)
-    bare = plain[0].real + aside[0].real
     for node in nodes:
+        signs = (1, -1) if node.paired else (1,)
+        kept = {sign: _products(total, (plain, aside), common, node, sign, independent=independent) for sign in signs}
+        if not any(kept.values()):
+            continue
         spectra = [_spectrum(layout, bent, count, node) for bent, count in zip(total.bent, counts, strict=True)]
-        for sign in (1, -1) if node.paired else (1,):
-            turned, turned_aside = (cmath.exp(complex(0.0, sign * x)) for x in (node.total, node.total + node.aside))
-            fixed = total.plays * complex(-bare, -sign * node.total)
-            for j, turn in enumerate(turns):
-                steady = turned * plain[j] + turned_aside * aside[j]
-                if independent:
-                    inner = steady / bare if bare else 0j
-                    product = _exp(total.plays * bare * cmath.log(inner or _LEAST) + common[j])
-                else:
-                    product = _exp(total.plays * steady + fixed + common[j])
-                if abs(product) < 1e-14:
-                    continue
+        for sign, products in kept.items():
+            for j, product in products:
                 if total.aside is not None:
-                    product *= _aside_weight(total.aside, turn, sign * node.aside + turn * turning, window)
+                    product *= _aside_weight(total.aside, turns[j], sign * node.aside + turns[j] * turning, window)
                 for one in spectra:
                     product *= one[j] if sign > 0 else one[-j].conjugate()
                 found[j] += product
     whole = found[0].real
     found = _with(total.apart, layout, [_bounded(one / whole) for one in found])
     return finished(layout, found, independent=independent)
+
+
+def _products(
+    total: Sum,
+    steady: tuple[Sequence[complex], Sequence[complex]],
+    common: Sequence[complex],
+    node: Node,
+    sign: int,
+    *,
+    independent: bool,
+) -> list[tuple[int, complex]]:
+    """What the steady categories contribute at a node, or at the negated one: (index of the argument, product)."""
+    turned = [cmath.exp(complex(0.0, sign * angle)) for angle in (node.total, node.total + node.aside)]
+    bare = steady[0][0].real + steady[1][0].real
+    sums = [turned[0] * plain + turned[1] * aside for plain, aside in zip(*steady, strict=True)]
+    if not independent:
+        fixed = complex(-bare, -sign * node.total)
+        logs = [total.plays * (one + fixed) for one in sums]
+    else:
+        logs = [total.plays * bare * cmath.log(one / bare or _LEAST) if bare else 0j for one in sums]
+    kept = enumerate(map(add, logs, common))
+    return [(j, cmath.exp(log)) for j, log in kept if _SMALLEST < log.real < _OVERFLOW]
 
 
 def _planned(
@@ -184,6 +152,39 @@ def _with(apart: Iterable[tuple[float, Counts]], layout: Layout, found: list[com
     for value, counts in apart:
         spectrum = progression(layout, value, counts.first, counts.weights)
         found = [one * more for one, more in zip(found, spectrum, strict=False)]
+    return found
+
+
+def significant(
+    turns: Sequence[float], plays: float, deviation: float, one: Callable[[float], complex], fall: float = FALL
+) -> Iterator[tuple[int, float, complex]]:
+    """The arguments at which the characteristic function of all plays is not negligible, with that of one play.
+
+    Yields (index, argument, value). one: the function of one play, whose amount has at most this standard deviation.
+    fall: -log of what is negligible.
+    """
+    at, least = 0, math.sqrt(-math.expm1(-2 * fall / plays))
+    while at < len(turns):
+        play = one(turns[at])
+        size = min(1.0, abs(play))
+        if plays * math.log(size or _LEAST) > -fall:
+            yield at, turns[at], play
+        # sqrt(1 - |play|^2) is a distance: over an argument it grows by at most the argument times the deviation.
+        beyond = 0.99 * (math.sqrt(1.0 - size**2) - least)
+        at += 1 + max(0, int(min(len(turns), beyond / max(_LEAST, deviation * turns[1]))))
+
+
+def _deviation(parts: Sequence[Steady], chance: float) -> float:
+    """The standard deviation of the amount of a play of these categories."""
+    mean = math.fsum(part.chance * part.value for part in parts) / chance
+    return math.sqrt(math.fsum(part.chance * (part.value - mean) ** 2 for part in parts) / chance)
+
+
+def _powers(total: Sum, layout: Layout) -> list[complex]:
+    """The characteristic function of a sum of steady amounts."""
+    found, deviation = [0j] * len(layout.turns), _deviation(total.steady, 1.0)
+    for j, turn, play in significant(layout.turns, total.plays, deviation, partial(mean_turn, total.steady)):
+        found[j] = cmath.exp(complex(0.0, turn * (layout.first - total.shift)) + total.plays * cmath.log(play))
     return found
 
 
@@ -215,30 +216,29 @@ def _bounded(one: complex) -> complex:
     return one if abs(one) < 1.001 else 0j
 
 
-def mean_turn(parts: Sequence[Steady], turn: float) -> complex:
-    """The characteristic function of one play of these categories, times their chance."""
-    whole = 0j
-    for part in parts:
-        whole += part.chance * cmath.exp(complex(0.0, -turn * part.value))
-    return whole
-
-
 def _spectrum(layout: Layout, bent: Bent, counts: Counts, node: Node) -> list[complex]:
-    weights = [
-        weight * cmath.exp(complex(0.0, node.total * count + node.aside * max(0, count - bent.limit)))
-        for count, weight in enumerate(counts.weights, counts.first)
-    ]
-    inside = min(max(0, bent.limit - counts.first + 1), len(weights))
-    found = progression(layout, bent.value, counts.first, weights[:inside])
-    if inside == len(weights):
+    inside = min(max(0, bent.limit - counts.first + 1), len(counts.weights))
+    weights = phased(counts.weights[:inside], node.total, counts.first)
+    found = progression(layout, bent.value, counts.first, weights)
+    if inside == len(counts.weights):
         return found
-    beyond = weights[inside:]
+    first = counts.first + inside
+    beyond = phased(counts.weights[inside:], node.total + node.aside, first)
+    if node.aside:
+        back = cmath.exp(complex(0.0, -node.aside * bent.limit))
+        beyond = [one * back for one in beyond]
     full = progression(layout, bent.value, bent.limit, [1.0])
     if bent.after:
-        rest = progression(layout, bent.after, counts.first + inside - bent.limit, beyond)
+        rest = progression(layout, bent.after, first - bent.limit, beyond)
         return [one + end * more for one, end, more in zip(found, full, rest, strict=True)]
     whole = sum(beyond)
     return [one + end * whole for one, end in zip(found, full, strict=True)]
+
+
+def phased(weights: Sequence[float], angle: float, first: int) -> list[complex]:
+    """The weights times exp(i angle count), for each count from the first on."""
+    powers = accumulate(repeat(cmath.exp(complex(0.0, angle))), mul, initial=cmath.exp(complex(0.0, angle * first)))
+    return list(map(mul, weights, powers))
 
 
 def _centred(total: Sum, layout: Layout) -> Centred:
@@ -268,9 +268,11 @@ def centre_of(parts: Sequence[Steady], layout: Layout, plays: float, negligible:
         return 0.0, 0.0
     mean = math.fsum(one.chance * one.value for one in parts) / chance
     mean = round(mean / layout.step) * layout.step if layout.exact else mean
-    found = ((turn, mean_turn(parts, turn)) for turn in layout.turns)
+    count, deviation = plays * chance, _deviation(parts, chance)
+    fall = -count * math.log1p(-negligible / count) if count > negligible else math.inf
+    found = significant(layout.turns, count, deviation, lambda turn: mean_turn(parts, turn) / chance, fall)
     # At other arguments, the integrand is negligible at all angles.
-    peaks = [(turn, cmath.phase(one)) for turn, one in found if plays * (chance - abs(one)) < negligible]
+    peaks = [(turn, cmath.phase(one)) for _, turn, one in found if count * (1.0 - abs(one)) < negligible]
     far, centre = min(
         (max(abs(math.remainder(phase + turn * centre, 2 * math.pi)) for turn, phase in peaks), centre)
         for centre in (mean, max(parts).value)
@@ -323,73 +325,3 @@ def angles(period: int, variance: float, negligible: float = NEGLIGIBLE, *, astr
     cosine = 1.0 - negligible / variance if variance > 0 else -1.0
     widest = astray + (math.acos(cosine) if cosine > -1.0 else math.pi)
     return 2 * math.pi / period, min(math.ceil(widest * period / (2 * math.pi)), (period - 1) // 2)
-
-
-# -- bounds -------------------------------------------------------------------------------------
-
-
-def range_of(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
-    """Bounds outside of which the sum lies with a negligible probability."""
-    low, high = _chernoff(total, counts)
-    if total.aside is None:
-        return low, high
-    value, limit = total.aside
-    steady = tuple(Steady(one.chance, one.value + value * one.aside) for one in total.steady)
-    bent = tuple(one._replace(after=value) for one in total.bent)
-    unlimited = replace(total, steady=steady, bent=bent, aside=None)
-    return low, min(high + value * limit, _chernoff(unlimited, counts)[1])
-
-
-def _aside_window(total: Sum, counts: Sequence[Counts]) -> tuple[int, int]:
-    """Bounds of the count aside, of an odd number of counts."""
-    steady = tuple(Steady(one.chance, float(one.aside)) for one in total.steady)
-    bent = tuple(Bent(one.chance, 0.0, one.limit, 1.0) for one in total.bent)
-    low, high = _chernoff(Sum(total.plays, steady, bent), counts)
-    first, last = max(0, math.floor(low)), math.ceil(high)
-    return first, last + (last - first) % 2
-
-
-def _chernoff(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
-    size = max((abs(value) for value in total.values[1:]), default=0.0)
-    if size == 0.0:
-        return total.shift, total.shift
-    return -_least_bound(total, counts, -1, size), _least_bound(total, counts, 1, size)
-
-
-def _least_bound(total: Sum, counts: Sequence[Counts], sign: int, size: float) -> float:
-    """The least of the bounds, which fall up to some tilt and rise after it."""
-    low, high = -60, 12
-    while low < high:
-        middle = (low + high) // 2
-        here, ahead = (_bound(total, counts, sign, math.exp(x / 3) / size) for x in (middle, middle + 1))
-        low, high = (low, middle) if here <= ahead else (middle + 1, high)
-    return _bound(total, counts, sign, math.exp(low / 3) / size)
-
-
-def _bound(total: Sum, counts: Sequence[Counts], sign: int, tilt: float) -> float:
-    """The bound of the sum, or of its negative, that this tilt gives."""
-    tilt *= sign
-    log = total.shift * tilt + TAIL
-    bent_chance = math.fsum(bent.chance for bent in total.bent)
-    steady = math.fsum(part.chance * math.exp(min(700.0, tilt * part.value)) for part in total.steady)
-    log += total.plays * math.log(steady + bent_chance)
-    # The counts of a multinomial distribution are negatively associated, so independent ones give an upper bound.
-    for bent, count in zip(total.bent, counts, strict=True):
-        log += _log_moment(bent, count, tilt)
-    log -= total.fewer * tilt * math.fsum(part.chance * part.value for part in total.won)
-    return log / abs(tilt)
-
-
-def _log_moment(bent: Bent, counts: Counts, tilt: float) -> float:
-    """An upper bound of log E exp(tilt amount): neighbouring counts share the largest of their amounts."""
-    stride = max(1, len(counts.weights) // 64)
-    parts = []
-    for at in range(0, len(counts.weights), stride):
-        first = counts.first + at
-        last = min(first + stride - 1, counts.last)
-        weight = math.fsum(counts.weights[at : at + stride])
-        if weight > 0:
-            ends = (first, last, min(max(bent.limit, first), last))
-            parts.append(math.log(weight) + max(tilt * bent.at(end) for end in ends))
-    most = max(parts)
-    return most + math.log(math.fsum(math.exp(part - most) for part in parts))

@@ -10,6 +10,7 @@ import cmath
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import add, mul, sub
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast.terms import Costs
@@ -51,7 +52,12 @@ class Layout(NamedTuple):
     @property
     def turns(self) -> list[float]:
         """The arguments at which the characteristic function is needed. Those of the other half are conjugates."""
-        return [2 * math.pi * j / (self.points * self.step) for j in range(self.points // 2 + 1)]
+        return _turns(self)
+
+
+@lru_cache(maxsize=16)
+def _turns(layout: Layout) -> list[float]:
+    return [2 * math.pi * j / (layout.points * layout.step) for j in range(layout.points // 2 + 1)]
 
 
 def points_for(nodes: int, counted: Sequence[int], points_max: int) -> int:
@@ -117,16 +123,28 @@ def progression(layout: Layout, value: float, first: int, weights: Sequence[comp
         if not first:
             return found
         return [one * end for one, end in zip(found, _turned(layout, first * value), strict=True)]
-    cells, points = [0j] * layout.points, layout.points
-    for count, weight in enumerate(weights, first):
-        # An amount between two points is divided between them, so that the mean stays.
-        place = count * value / layout.step
-        cell = math.floor(place + 1e-9)
-        rest = max(0.0, place - cell)
-        cells[cell % points] += weight * (1.0 - rest)
-        if rest:
-            cells[(cell + 1) % points] += weight * rest
+    places, rests = _places(layout, value, first, len(weights))
+    cells = [0j] * (layout.points + 1)
+    if not rests:
+        for place, weight in zip(places, weights, strict=True):
+            cells[place] += weight
+    for place, rest, weight in zip(places, rests, weights, strict=False):
+        beyond = weight * rest
+        cells[place] += weight - beyond
+        cells[place + 1] += beyond
+    cells[0] += cells.pop()
     return transformed(cells)
+
+
+@lru_cache(maxsize=256)
+def _places(layout: Layout, value: float, first: int, count: int) -> tuple[list[int], list[float]]:
+    """The cell of each amount, and the part of its weight that belongs to the next cell, so that the mean stays. No
+    parts: all amounts are multiples of the step.
+    """
+    places = [units * value / layout.step for units in range(first, first + count)]
+    cells = [math.floor(place + 1e-9) for place in places]
+    rests = [max(0.0, place - cell) for place, cell in zip(places, cells, strict=True)]
+    return [cell % layout.points for cell in cells], rests if max(rests) > 1e-9 else []
 
 
 @lru_cache(maxsize=256)
@@ -144,20 +162,43 @@ def _unit(values: Sequence[float]) -> float:
     return math.gcd(*scaled) / 10_000 or 1.0
 
 
-@lru_cache(maxsize=32)
-def _roots(size: int) -> list[complex]:
-    return [cmath.exp(complex(0.0, -2 * math.pi * k / size)) for k in range(size // 2)]
+class _Passes(NamedTuple):
+    """The passes of a transform: the roots by which each multiplies the second, third and fourth part of its results.
+    places: where each amplitude is after the last pass.
+    """
+
+    roots: list[tuple[list[complex], ...]]
+    places: list[int]
+
+
+@lru_cache(maxsize=16)
+def _passes(size: int) -> _Passes:
+    roots, found, left = [], [0], size
+    while left >= 4:
+        turns = [-2 * math.pi * (i * left // size) / left for i in range(size // 4)]
+        roots.append(tuple([cmath.exp(complex(0.0, part * turn)) for turn in turns] for part in (1, 2, 3)))
+        found = [one + size // left * part for one in found for part in range(4)]
+        left //= 4
+    if left == 2:
+        found = [one + size // 2 * part for one in found for part in range(2)]
+    return _Passes(roots, sorted(range(size), key=found.__getitem__))
 
 
 def transformed(values: list[complex]) -> list[complex]:
-    """The discrete Fourier transform: sum of v[m] exp(-2 pi i j m / size), for each j. The size is a power of two."""
-    size = len(values)
-    if size == 4:
-        first, second, third, fourth = values
-        a, b, c, d = first + third, first - third, second + fourth, (second - fourth) * -1j
-        return [a + c, b + d, a - c, b - d]
-    if size <= 2:
-        return values if size == 1 else [values[0] + values[1], values[0] - values[1]]
-    even, odd = transformed(values[::2]), transformed(values[1::2])
-    turned = [root * value for root, value in zip(_roots(size), odd, strict=True)]
-    return [a + b for a, b in zip(even, turned, strict=True)] + [a - b for a, b in zip(even, turned, strict=True)]
+    """The discrete Fourier transform: sum of v[m] exp(-2 pi i j m / size), for each j. The size is a power of two.
+
+    Each pass has radix 4, the last one has radix 2 if need be; `map` keeps the loops out of the interpreter.
+    """
+    size, (roots, places) = len(values), _passes(len(values))
+    for second, third, fourth in roots:
+        a, b, c, d = (values[part * size // 4 : (part + 1) * size // 4] for part in range(4))
+        even, odd, more, less = list(map(add, a, c)), list(map(sub, a, c)), list(map(add, b, d)), list(map(sub, b, d))
+        less, values = [one * -1j for one in less], [0j] * size
+        values[0::4] = map(add, even, more)
+        values[1::4] = map(mul, map(add, odd, less), second)
+        values[2::4] = map(mul, map(sub, even, more), third)
+        values[3::4] = map(mul, map(sub, odd, less), fourth)
+    if size.bit_length() % 2 == 0:
+        a, b, values = values[: size // 2], values[size // 2 :], [0j] * size
+        values[0::2], values[1::2] = map(add, a, b), map(sub, a, b)
+    return [values[place] for place in places]

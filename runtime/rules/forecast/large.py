@@ -6,18 +6,20 @@ stock is uncertain, the cost has a closed form under every policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.rules.forecast import redraw
+from runtime.rules.forecast.bounds import range_of
 from runtime.rules.forecast.caps import liability_of, without_caps
-from runtime.rules.forecast.counts import Counts, binomial, poisson
-from runtime.rules.forecast.fourier import Aside, Bent, Steady, Sum, distribution, range_of, shared
+from runtime.rules.forecast.counts import Counts, binomial, drawn_beyond, poisson
+from runtime.rules.forecast.fourier import distribution, shared
 from runtime.rules.forecast.grid import ERROR, POINTS_MAX, Grid, costs_of
 from runtime.rules.forecast.redraw import UNLIKELY
-from runtime.rules.forecast.released import released
+from runtime.rules.forecast.released import Released, released
+from runtime.rules.forecast.sums import Aside, Bent, Steady, Sum
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     INDEPENDENT_PRIZES,
@@ -46,15 +48,26 @@ class Given:
     given: Counts | None = None
 
 
+class Sharing(NamedTuple):
+    """Prizes that last, and those that may or may not run out, of a game with redraws. taken: by those that do."""
+
+    steady: list[int]
+    unsure: list[int]
+    taken: int
+
+
 @dataclass(slots=True)
 class Solved:
-    """A game and the distribution of its cost. cost_error: the error of an amount, if `assumption` matters."""
+    """A game and the distribution of its cost. cost_error: the error of an amount, if `assumption` matters. sharing:
+    prizes whose units have only a mean yet.
+    """
 
     grid: Grid
     given: list[Given]
     assumption: str = ""
     cost_error: float = 0.0
     error: float = 0.0
+    sharing: Sharing | None = None
 
 
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
@@ -62,12 +75,13 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
     freed = released(game, shown)
     values = {i: game.prizes[i].chance * game.prizes[i].value for i in freed}
     costly = sum(1 for prize in game.prizes if prize.chance and prize.value)
-    rest = (replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes))
-    game, assumptions = without_caps(replace(game, prizes=tuple(rest)))
+    game, assumptions = _without_freed(game, freed)
     per_play = fsum((*values.values(), *(prize.chance * prize.value for prize in game.prizes)))
-    solved = solve(game, apart=tuple((game.prizes[i].value, one.given) for i, one in freed.items()))
+    solved = solve(game, apart=_apart(game, freed))
     for i, one in freed.items():
         solved.given[i] = Given(one.given.mean, given=one.given)
+    if solved.sharing:
+        _share_wins(game, solved.given, solved.sharing)
     if solved.assumption:
         assumptions.append(solved.assumption)
     if solved.grid.independent or (any(values.values()) and costly > 1):
@@ -90,6 +104,23 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
         cost_error=max(4 * solved.grid.blur, solved.cost_error),
         assumptions=tuple(assumptions),
     )
+
+
+def costs(game: GameTerms) -> Costs:
+    """The distribution of the cost, as in `forecast`."""
+    freed = released(game, ())
+    game, _ = _without_freed(game, freed)
+    return costs_of(solve(game, apart=_apart(game, freed)).grid)
+
+
+def _without_freed(game: GameTerms, freed: Mapping[int, Released]) -> tuple[GameTerms, list[str]]:
+    """The game without caps and without these prizes; and what that assumes."""
+    rest = (replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes))
+    return without_caps(replace(game, prizes=tuple(rest)))
+
+
+def _apart(game: GameTerms, freed: Mapping[int, Released]) -> tuple[tuple[float, Counts], ...]:
+    return tuple((game.prizes[i].value, one.given) for i, one in freed.items())
 
 
 def solve(game: GameTerms, points_max: int = POINTS_MAX, apart: tuple[tuple[float, Counts], ...] = ()) -> Solved:
@@ -208,17 +239,9 @@ def _is_unsure(count: Counts, stock: int) -> bool:
 
 def _demand(game: GameTerms, plays: int, fallback: int) -> float:
     """The expected draws that want the fallback prize."""
-    beyond = [
-        binomial(plays, prize.chance)
-        for i, prize in enumerate(game.prizes)
-        if i != fallback and prize.stock is not None and prize.chance
-    ]
-    stocks = [
-        prize.stock for i, prize in enumerate(game.prizes) if i != fallback and prize.stock is not None and prize.chance
-    ]
-    return plays * game.prizes[fallback].chance + fsum(
-        count.mean - count.up_to(stock) for count, stock in zip(beyond, stocks, strict=True)
-    )
+    others = [prize for i, prize in enumerate(game.prizes) if i != fallback and prize.chance]
+    missing = [drawn_beyond(plays, prize.chance, prize.stock) for prize in others if prize.stock is not None]
+    return fsum((plays * game.prizes[fallback].chance, *missing))
 
 
 # -- redraw -------------------------------------------------------------------------------------
@@ -253,9 +276,9 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     uncertain = fsum(sharing[i] for i in unsure)
     parts = [Steady(max(0.0, whole - uncertain) * part.chance, part.value) for part in won]
     total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), limited, shift, won=won, fewer=taken)
+    rest_of = Sharing(steady, unsure, taken)
     if not unsure:
-        _share_wins(game, given, steady, unsure, taken)
-        return Solved(_certain(distribution(total, points_max=points_max)), given)
+        return Solved(_certain(distribution(total, points_max=points_max)), given, sharing=rest_of)
     stream = redraw.Stream(
         plays,
         whole,
@@ -269,7 +292,6 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
     margin = spread * fsum(beyond.values()) * 4
     result = redraw.distribution(stream, max(shift, low - margin), min(high + margin, liability_of(game)), points_max)
     if result is None:
-        _share_wins(game, given, steady, unsure, taken)
         grid = _certain(distribution(total, points_max=points_max))
         astray = fsum(
             beyond[i] * shares[j] / (1.0 - shares[i]) * abs(prizes[j].value - _mean(won))
@@ -277,21 +299,22 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
             for j in unsure
             if i != j
         )
-        return Solved(grid, given, REDRAW_AVERAGE, astray)
+        return Solved(grid, given, REDRAW_AVERAGE, astray, sharing=rest_of)
     for i, counts in zip(unsure, result.given, strict=True):
         given[i] = Given(counts.mean, given=counts)
     remaining = left - fsum(given[i].mean for i in unsure)
     for i in steady:
         given[i].mean = remaining * shares[i] / base
-    _share_wins(game, given, steady, unsure, taken)
-    return Solved(result.grid, given, RUN_OUT_ESTIMATED if steady else "", error=result.error)
+    assumption = RUN_OUT_ESTIMATED if steady else ""
+    return Solved(result.grid, given, assumption, error=result.error, sharing=rest_of)
 
 
-def _share_wins(game: GameTerms, given: list[Given], steady: list[int], unsure: list[int], taken: int) -> None:
+def _share_wins(game: GameTerms, given: list[Given], sharing: Sharing) -> None:
     """Sets the distributions of the units of prizes that last: shares of the wins that are not taken by others.
 
     Exact without uncertain stocks. Otherwise, those that are likely to run out count as certain to give their mean.
     """
+    steady, unsure, taken = sharing
     for i in unsure:
         counts = given[i].given or given[i].drawn
         if counts is not None and counts.at_least(game.prizes[i].stock or 0) > 0.9:

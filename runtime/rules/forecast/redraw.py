@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import mul
 from typing import Final, NamedTuple
 
+from runtime.rules.forecast.bounds import TAIL
 from runtime.rules.forecast.counts import Counts, binomial, poisson
-from runtime.rules.forecast.fourier import TAIL, Bent, Steady, angles, centre_of, mean_turn
+from runtime.rules.forecast.fourier import angles, centre_of, phased
 from runtime.rules.forecast.grid import Grid, Layout, finished, layout_of, points_for, progression
+from runtime.rules.forecast.sums import Bent, Steady, mean_turn
 from runtime.rules.forecast.terms import GameTerms
 
 UNLIKELY: Final = 1e-10
@@ -148,47 +151,47 @@ def _add(
     """Adds the flux at one time and angle, and at the negated angle, to the characteristic function and the counts."""
     share, turned = stream.share, cmath.exp(complex(0.0, angle))
     weights: list[list[complex]] = []
-    spectra: list[list[complex]] = []
     ends: list[complex] = []
     for part, counts, filled in zip(stream.limited, moment.counts, moment.full, strict=True):
-        last = min(counts.last, part.limit - 1)
-        one = cmath.exp(complex(0.0, angle * counts.first))
-        phased = []
-        for weight in counts.weights[: max(0, last - counts.first + 1)]:
-            phased.append(weight * one)
-            one *= turned
-        weights.append(phased)
+        inside = counts.weights[: max(0, part.limit - counts.first)]
+        weights.append(phased(inside, angle, counts.first))
         ends.append(filled * cmath.exp(complex(0.0, angle * part.limit)))
-        spectra.append(progression(layout, part.value, counts.first, phased))
+    partly = [at for at, inside in enumerate(weights) if inside]
+    over = [at for at, inside in enumerate(weights) if not inside]
+    spectra = [progression(layout, stream.limited[at].value, moment.counts[at].first, weights[at]) for at in partly]
+    # Those that reached their limits for certain add a fixed amount.
+    fixed = _filled(layout, math.fsum(stream.limited[at].value * stream.limited[at].limit for at in over))
     for sign in (1, -1) if angle else (1,):
-        phase = moment.time * (turned if sign > 0 else turned.conjugate())
-        factors = wins[0] if sign > 0 else wins[1]
+        phase, end = moment.time * turned, math.prod(ends[at] for at in over) * moment.weight
+        if sign < 0:
+            phase, end = phase.conjugate(), end.conjugate()
         products = [
-            moment.weight * factor * cmath.exp(phase * one - moment.time * share)
-            for factor, one in zip(factors, opened, strict=True)
+            end * factor * more * cmath.exp(phase * one - moment.time * share)
+            for factor, more, one in zip(wins[0] if sign > 0 else wins[1], fixed, opened, strict=True)
         ]
         rates = [complex(share)] * len(products)
-        for part, spectrum, end in zip(stream.limited, spectra, ends, strict=True):
-            below, full = spectrum[: len(products)], end
+        for at, below in zip(partly, spectra, strict=True):
+            part, full = stream.limited[at], ends[at]
             if sign < 0:
-                below = [spectrum[0].conjugate(), *(one.conjugate() for one in spectrum[: -len(products) : -1])]
-                full = end.conjugate()
-            wholes = [one + full * more for one, more in zip(below, _filled(layout, part), strict=True)]
+                below = [below[0].conjugate(), *map(complex.conjugate, below[: -len(products) : -1])]
+                full = full.conjugate()
+            units = _filled(layout, part.value * part.limit)
+            wholes = [one + full * more for one, more in zip(below, units, strict=False)]
             # The flux is a sum over the prizes; each has its share of the rate while it is below its limit.
             rates = [
                 rate + part.chance * one / (whole or 1e-300)
-                for rate, one, whole in zip(rates, below, wholes, strict=True)
+                for rate, one, whole in zip(rates, below, wholes, strict=False)
             ]
-            products = [product * whole for product, whole in zip(products, wholes, strict=True)]
-        for j, (product, rate) in enumerate(zip(products, rates, strict=True)):
-            found[j] += product * rate
+            products = list(map(mul, products, wholes))
+        for j, flux in enumerate(map(mul, products, rates)):
+            found[j] += flux
     _count(stream, moment, moment.weight * wins[0][0], turned, weights, ends, given, twice=angle > 0)
 
 
 @lru_cache(maxsize=64)
-def _filled(layout: Layout, part: Bent) -> list[complex]:
-    """The characteristic function of the cost of all units of a prize."""
-    return [cmath.exp(complex(0.0, -turn * part.value * part.limit)) for turn in layout.turns]
+def _filled(layout: Layout, amount: float) -> list[complex]:
+    """The characteristic function of a certain amount."""
+    return [cmath.exp(complex(0.0, -turn * amount)) for turn in layout.turns]
 
 
 def _count(
@@ -295,22 +298,24 @@ def _given(stream: Stream, time: float) -> float:
 
 
 def _time_of(stream: Stream, units: float) -> float:
-    """The time by which so many units are expected to be won."""
-    high = max(1.0, units)
-    while _given(stream, high) < min(units, 0.999 * _most(stream)):
-        high *= 2
-    return _bisected(lambda time: _given(stream, time) < min(units, 0.999 * _most(stream)), 0.0, high)
+    """The time by which so many units are expected to be won. Newton's method approaches it from below: the units won
+    rise ever more slowly.
+    """
+    time, wanted = units, min(units, 0.999 * _most(stream))
+    for _ in range(60):
+        counts = [poisson(part.chance * time) for part in stream.limited]
+        parts = list(zip(counts, stream.limited, strict=True))
+        won = time * stream.share + math.fsum(count.up_to(part.limit) for count, part in parts)
+        rate = stream.share + math.fsum(count.below(part.limit) * part.chance for count, part in parts)
+        step = (wanted - won) / rate
+        time += max(0.0, step)
+        if step < 1e-9 * time:
+            break
+    return time
 
 
 def _most(stream: Stream) -> float:
     return math.inf if stream.open else float(sum(part.limit for part in stream.limited))
-
-
-def _bisected(below: Callable[[float], bool], low: float, high: float) -> float:
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return high
 
 
 # -- which prizes run out -----------------------------------------------------------------------

@@ -11,7 +11,6 @@ import cmath
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from math import ceil, floor, fsum, sqrt
 from operator import mul
 from statistics import NormalDist
@@ -19,9 +18,10 @@ from typing import Final, NamedTuple
 
 from runtime.rules.forecast import large
 from runtime.rules.forecast.blocks import Blocks, blocks_of
+from runtime.rules.forecast.bounds import TAIL
 from runtime.rules.forecast.caps import without_caps
 from runtime.rules.forecast.counts import binomial
-from runtime.rules.forecast.fourier import TAIL, Bent, totals
+from runtime.rules.forecast.fourier import significant, totals
 from runtime.rules.forecast.grid import (
     ERROR,
     POINTS_MAX,
@@ -34,6 +34,7 @@ from runtime.rules.forecast.grid import (
     transformed,
 )
 from runtime.rules.forecast.plays import turning, units_of
+from runtime.rules.forecast.sums import Bent
 from runtime.rules.forecast.terms import (
     FALLBACK_UNLIMITED,
     PLAYS_ROUNDED,
@@ -102,6 +103,13 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
     return _Game(game, caps).forecast(liability, shown)
 
 
+def costs(game: GameTerms) -> Costs:
+    """The distribution of the cost, as in `forecast`."""
+    if (blocks := blocks_of(game)) is None and not game.wins_several:
+        return large.costs(game)
+    return _Game(*without_caps(game if blocks is None else blocks.whole)).costs()
+
+
 def _of_blocks(game: GameTerms, blocks: Blocks, liability: float, shown: tuple[int, ...]) -> Forecast:
     """The forecast of a game with caps from that of its blocks (blocks.py)."""
     whole, assumptions = without_caps(blocks.whole)
@@ -126,12 +134,19 @@ class _Game:
         self._assumptions = set(assumptions)
         self._cost_error = 0.0
 
-    def forecast(self, liability: float, shown: tuple[int, ...]) -> Forecast:
-        game, own = self._game, self._fallback
-        wanted = [*self._wanted]
+    def costs(self) -> Costs:
+        return costs_of(self._distribution(*self._cost(self._demands())))
+
+    def _demands(self) -> list[Costs]:
+        """The units wanted of each prize, with those that the fallback prize stands in for."""
+        wanted, own = [*self._wanted], self._fallback
         if own is not None:
             values = [float(i == own) for i in self._prizes]
             wanted[own] = costs_of(self._distribution(*self._parts(values, 1.0)))
+        return wanted
+
+    def forecast(self, liability: float, shown: tuple[int, ...]) -> Forecast:
+        game, wanted = self._game, self._demands()
         grid = self._distribution(*self._cost(wanted))
         prizes = [self._prize(i, wanted[i]) for i in self._prizes]
         if any(one.run_out_at for one in prizes):
@@ -223,16 +238,18 @@ class _Game:
         spectra = [_transform(layout, _atoms(layers, slopes))] if layers else []
         spectra += [_transform(layout, [(bent.at(count), chance) for count, chance in _whole(one.units)])
                     for one, bent in zip(limited[_TIED_MAX:], bents[_TIED_MAX:], strict=True)]  # fmt: skip
-        found = []
-        for j, turn in enumerate(layout.turns):
-            play = turned([cmath.exp(complex(0.0, -turn * value)) for value in rest])
-            log = game.plays * math.log(abs(play) or 1e-300)
-            whole = 0j
-            if log > -40.0:
-                whole = cmath.exp(complex(log, game.plays * cmath.phase(play) + turn * (layout.first - shift)))
-                for part in spectra:
-                    whole *= part[j]
-            found.append(whole)
+        found = [0j] * len(layout.turns)
+        error = 1e-3 * max(1.0, fsum(map(abs, rest)))
+        deviation = sqrt(max(0.0, self._variance(rest))) + error
+
+        def of_play(turn: float) -> complex:
+            return turned([cmath.exp(complex(0.0, -turn * value)) for value in rest])
+
+        for j, turn, play in significant(layout.turns, game.plays, deviation, of_play):
+            log = game.plays * complex(math.log(abs(play)), cmath.phase(play))
+            found[j] = cmath.exp(log + complex(0.0, turn * (layout.first - shift)))
+            for part in spectra:
+                found[j] *= part[j]
         return finished(layout, [whole / found[0].real for whole in found])
 
     def _layers(self, limited: Sequence[Limited]) -> list[Layer]:
@@ -369,19 +386,18 @@ def _short(before: Costs, units: Mapping[int, float], stock: int) -> float:
 
 def _atoms(layers: Sequence[Layer], slopes: Sequence[float]) -> list[tuple[float, float]]:
     """The amounts that the stocks and what depends on them add, with their probabilities."""
-    found = []
-    for cells in product(*(layer.cells for layer in layers)):
-        chance, amount, beyond = 1.0, 0.0, 0.0
-        parts = [cell[0] for cell in cells]
-        for layer, cell, slope in zip(layers, cells, slopes, strict=True):
-            chance *= cell[1]
-            stock = layer.stock
-            units = cell[0] + fsum(map(mul, layer.shares, parts)) - layer.gone + (beyond if stock.stands_in else 0.0)
-            got = min(units, stock.limit)
-            beyond += units - got
-            amount += stock.value * got + stock.after * (units - got) + slope * cell[0]
-        found.append((amount, chance))
-    return found
+    states: list[tuple[tuple[float, ...], float, float, float]] = [((), 1.0, 0.0, 0.0)]
+    for layer, slope in zip(layers, slopes, strict=True):
+        following, stock = [], layer.stock
+        for parts, chance, amount, beyond in states:
+            offset = fsum(map(mul, layer.shares, parts)) - layer.gone + (beyond if stock.stands_in else 0.0)
+            for cell, share in layer.cells:
+                units = cell + offset
+                got = units if units < stock.limit else stock.limit
+                cost = stock.value * got + stock.after * (units - got) + slope * cell
+                following.append(((*parts, cell), chance * share, amount + cost, beyond + units - got))
+        states = following
+    return [(amount, chance) for _, chance, amount, _ in states]
 
 
 def _transform(layout: Layout, atoms: Iterable[tuple[float, float]]) -> list[complex]:

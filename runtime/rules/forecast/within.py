@@ -98,7 +98,5 @@ def _moments(costs: Costs) -> tuple[float, float]:
 
 
 def _costs(game: GameTerms) -> Costs:
-    game, liability = listed(game), liability_of(game)
-    if chain.is_small(game, _STATES_WORK_MAX):
-        return chain.forecast(game, liability, ()).costs
-    return several.forecast(game, liability, ()).costs
+    game = listed(game)
+    return chain.forecast(game, 0.0, ()).costs if chain.is_small(game, _STATES_WORK_MAX) else several.costs(game)

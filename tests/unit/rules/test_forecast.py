@@ -17,7 +17,9 @@ from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
 from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
 from runtime.rules.forecast.counts import binomial
+from runtime.rules.forecast.fourier import FALL, significant
 from runtime.rules.forecast.plays import listed
+from runtime.rules.forecast.sums import Steady, mean_turn
 from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.handlers import lucky_item, score_to_tier
@@ -263,6 +265,15 @@ def test_forecast_of_multiples_of_one_amount_has_their_steps_or_a_cost_error(nam
     for least in sorted(costs)[::7]:
         high, low = found.costs.above(least - margin), found.costs.above(least + margin)
         assert low - 1e-6 <= sum(chance for cost, chance in costs.items() if cost > least) <= high + 1e-6
+
+
+@pytest.mark.parametrize("values", [(1.0, 10.0), (3.0, 7.5), (0.0, 999.0)])
+def test_arguments_that_are_passed_over_are_negligible(values: tuple[float, float]) -> None:
+    parts = [Steady(0.7, values[0]), Steady(0.3, values[1])]
+    turns, deviation = [math.tau * j / 4096 for j in range(2049)], math.sqrt(0.21) * (values[1] - values[0])
+    found = significant(turns, 10_000, deviation, functools.partial(mean_turn, parts))
+    every = ((j, turn, mean_turn(parts, turn)) for j, turn in enumerate(turns))
+    assert list(found) == [one for one in every if 10_000 * math.log(abs(one[2]) or 1e-300) > -FALL]
 
 
 EDGES = {

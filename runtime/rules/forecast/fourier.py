@@ -29,7 +29,7 @@ from runtime.rules.forecast.terms import Costs
 NEGLIGIBLE: Final = 30.0
 _OVERFLOW: Final = 600.0
 FALL: Final = 40.0
-"""-log of what is negligible of a characteristic function."""
+"""-log of the largest negligible value of a characteristic function."""
 _LEAST: Final = 1e-300
 _SMALLEST: Final = math.log(1e-14)
 
@@ -161,7 +161,7 @@ def significant(
     """The arguments at which the characteristic function of all plays is not negligible, with that of one play.
 
     Yields (index, argument, value). one: the function of one play, whose amount has at most this standard deviation.
-    fall: -log of what is negligible.
+    fall: as `FALL`.
     """
     at, least = 0, math.sqrt(-math.expm1(-2 * fall / plays))
     while at < len(turns):

@@ -107,8 +107,7 @@ async def test_invented_tenant_gets_no_login_code(stack: Stack, capsys: pytest.C
 async def test_codes_to_one_phone_are_bounded_over_tenants(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     sent = 0
     for nth in range(SENDS_ONE.most + 5):
-        tenant = await make_tenant(stack, f"tenant_real_{nth}")
-        answer = await login.start(tenant, PHONE)
+        answer = await login.start(await make_tenant(stack, f"tenant_real_{nth}"), PHONE)
         sent += answer.http == 200
         assert answer.http == 200 or (answer.http, answer.reason) == (429, "RATE_LIMITED")
     assert sent == SENDS_ONE.most == capsys.readouterr().out.count("login code")

@@ -54,8 +54,7 @@ async def test_bodies_of_four_charges_cost_no_play_that_the_shared_rate_admits(s
     async def start(nth: int) -> tuple[int, str, str]:
         return await ask(stack, f"/games/{game}/start", padded)
 
-    seen = Counter(await asyncio.gather(*map(start, range(BURST))))
-    assert seen == {(200, "", ""): BURST}
+    assert Counter(await asyncio.gather(*map(start, range(BURST)))) == {(200, "", ""): BURST}
     assert (await start(0))[:2] == (429, "RATE_LIMITED")
 
 

@@ -53,8 +53,7 @@ async def live(world: World, phone: Phone) -> None:
     for path in (f"/games/{wheel}/render", f"/public/campaigns/{world.campaign_id}"):
         assert (await ask("GET", path)).code == "OK"
     assert (await ask("POST", f"/campaigns/{world.campaign_id}/views", {}, **BROWSER)).code == "OK"
-    logged_in = await login.log_in(stack, phone)
-    assert (await login.refresh(stack, logged_in["refresh_token"])).code == "OK"
+    assert (await login.refresh(stack, (await login.log_in(stack, phone))["refresh_token"])).code == "OK"
     points = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points", "amount": 1}
     assert (await stack.admin("POST", "/admin/wallet/adjustments", points, headers=KEY)).code == "OK"
     for nth in range(5):

@@ -63,8 +63,7 @@ async def update_campaign(scene: Scene, nth: int) -> None:
 
 
 async def finalize(scene: Scene, nth: int) -> None:
-    ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": scene.prizes[nth]}]
-    board_id = await scene.world.board(prizes=ranks)
+    board_id = await scene.world.board(prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": scene.prizes[nth]}])
     assert (await scene.stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
 
 

@@ -153,8 +153,7 @@ def workers() -> tuple[str, ...]:
 async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, receiver: Receiver, link: str) -> None:
     name, to, crosses = LINKS[link]
     process = site.deployment.processes[name]
-    config = {"url": receiver.url, "secret": SECRET}
-    await site.prize("crossed", channel="webhook", config=config)
+    await site.prize("crossed", channel="webhook", config={"url": receiver.url, "secret": SECRET})
     await site.wheel("crossing", "crossed")
     back: dict[str, list[float]] = defaultdict(list)
     async with site.deployment.linked(process, to) as proxies, load() as running:

@@ -117,8 +117,7 @@ async def test_board_finalized_before_the_login_pays_the_player_after_it(
 
 async def test_repeated_finalize_names_the_player_for_a_guest(own_world: World, stack: Stack, collection: str) -> None:
     """A finalize keeps no key, but its standings: whoever asks again hears of the same ranks, scores and prizes."""
-    ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": await own_world.prize()}]
-    board = await own_world.board(prizes=ranks)
+    board = await own_world.board(prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": await own_world.prize()}])
     guest = await guest_who_played(own_world, collection)
     ask, key = f"/admin/leaderboards/{board}/finalize", {"Idempotency-Key": "k"}
     done = (await stack.admin("POST", ask, {}, headers=key)).data
@@ -218,8 +217,7 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
         milestones=block(rung("mug", 2, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=False),
     )
     games, trophy = (wheel, collection, shop), await own_world.prize(total=9)
-    ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": trophy}]
-    board = await own_world.board(prizes=ranks)
+    board = await own_world.board(prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": trophy}])
     people = scenario.size
 
     async def plays(guest: Guest, game_id: str) -> int:
@@ -350,8 +348,7 @@ async def test_guest_that_completes_during_its_login_is_judged_as_the_player(own
     """The player has won it at another wheel: so what the guest has of it is taken back, and nobody won at this one."""
     prize = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
     one, other = [await own_world.wheel(prize, access="public") for _ in range(2)]
-    wins = {"kind": "wins", "count": 1, "game_id": one}
-    quest_id = await own_world.quest(type="daily", condition=wins)
+    quest_id = await own_world.quest(type="daily", condition={"kind": "wins", "count": 1, "game_id": one})
     guest, player = await guest_who_played(own_world, one), await log_in(stack)
     await own_world.round(other, player)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):

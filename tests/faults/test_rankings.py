@@ -60,8 +60,7 @@ async def shown(engine: Engine) -> list[Score] | None:
 
 
 async def by_rows(engine: Engine) -> list[Score]:
-    counted = await engine.rankings.count(TENANT, BOARD)
-    return counted.scores
+    return (await engine.rankings.count(TENANT, BOARD)).scores
 
 
 async def listed(engine: Engine) -> list[tuple[str, int]]:

@@ -36,8 +36,7 @@ async def held(stack: Stack, rows: str) -> AsyncIterator[None]:
 async def wait_for_locks(stack: Stack, count: int, *asked: asyncio.Task[Any]) -> None:
     async def has_come_about() -> bool:
         query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        waiting = await stack.database.fetchval(query)
-        return bool(waiting >= count) or any(task.done() for task in asked)
+        return bool(await stack.database.fetchval(query) >= count) or any(task.done() for task in asked)
 
     await until(has_come_about)
 

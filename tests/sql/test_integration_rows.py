@@ -139,8 +139,7 @@ async def test_due_retries_are_leased_once_oldest_first(connection: asyncpg.Conn
         taken = await ask_of(connection, "integrations.lease_retries", *arguments)
         assert sorted((row[0], row[1], row[3]) for row in taken) == [("i1", "e1", 1), ("i1", "e3", 1), ("i3", "e4", 2)]
         waits = {key: row[-1] for key, row in (await logged(connection)).items()}
-        expected = {"i1e1": 60, "i1e2": -60, "i1e3": 60, "i3e4": 60, "i4e5": 60, "i4e6": -60, "i5e7": -60}
-        assert waits == expected
+        assert waits == {"i1e1": 60, "i1e2": -60, "i1e3": 60, "i3e4": 60, "i4e5": 60, "i4e6": -60, "i5e7": -60}
         assert [row[1] for row in await ask_of(connection, "integrations.lease_retries", *arguments)] == ["e2"]
         assert await ask(connection, "integrations.tenants_with_retries") == []
     await connection.execute("UPDATE integration_deliveries SET next_attempt_at = now()")

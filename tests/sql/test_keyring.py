@@ -55,8 +55,7 @@ async def test_keyring_without_the_key_in_use_is_refused_and_leaves_no_row(empty
 
 
 async def test_keyring_of_a_killed_process_stops_counting(empty: Database) -> None:
-    killed = await joined(empty, OLD)
-    await silenced(empty, killed)
+    await silenced(empty, await joined(empty, OLD))
     assert (await joined(empty, NEW, OLD)).server[0] == NEW
     await joined(empty, NEW)
 

@@ -49,8 +49,7 @@ async def scene(module_stack: Stack) -> Scene:
 @pytest.mark.parametrize("name", TRANSACTIONS)
 async def test_locks_are_taken_in_the_declared_order(name: str, scene: Scene, watch: Watch) -> None:
     tables, prepare = TRANSACTIONS[name]
-    work = await prepare(scene)
-    _, taken = await watch(scene.tenant_id, work)
+    _, taken = await watch(scene.tenant_id, await prepare(scene))
     assert wrong_turns(taken) == []
     seen = {LOCK_ORDER[lock.place] for locks in taken.values() for lock in locks}
     assert tables <= seen, f"not seen to lock {sorted(tables - seen)}: the test sees less than it thinks"

@@ -86,8 +86,7 @@ async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.C
     await connection.execute(GUESSES)
     async with connection.transaction(), pool.acquire() as rival:
         assert [row[0] for row in await ask(connection, "challenges.lock_guesses", "h", "me")] == [2, 1]
-        key = "contact_hash || '/' || requester"
-        assert await held(rival, "login_guesses", key) == {"h/", "h/me"}
+        assert await held(rival, "login_guesses", "contact_hash || '/' || requester") == {"h/", "h/me"}
 
     async def waits() -> list[tuple[Any, ...]]:
         seconds = "round(extract(epoch FROM wait_until - now()))::int"
@@ -275,8 +274,7 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
 async def test_purges_take_the_oldest_and_no_locked_rows(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival:
         found = {name: await purged(connection, rival, name) for name in PURGES}
-    expected = ({"first", "third", "young"}, {"young"}, {"young", "at_once"})
-    assert found == dict.fromkeys(PURGES, expected)
+    assert found == dict.fromkeys(PURGES, ({"first", "third", "young"}, {"young"}, {"young", "at_once"}))
 
 
 async def purged(

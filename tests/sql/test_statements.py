@@ -38,10 +38,6 @@ UNSCOPED = {
 STATEMENTS = [query for file in sql.files() for query in sql.load(file).described.values()]
 
 
-def words_of(text: str) -> str:
-    return re.sub(r"--[^\n]*|'[^']*'", " ", text)
-
-
 TABLES = set(re.findall(r"^CREATE TABLE (\w+)", sql.SCHEMA.read_text(), re.MULTILINE))
 
 
@@ -75,7 +71,7 @@ def test_statements_reach_one_tenant() -> None:
 
 
 def unscoped_reads(query: sql.Query) -> list[str]:
-    text = words_of(query.text)
+    text = re.sub(r"--[^\n]*|'[^']*'", " ", query.text)
     tables = set(re.findall(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)", text)) & TABLES
     faults = []
     # An INSERT of one row (or of unnested ones) whose first value is the tenant, $1.

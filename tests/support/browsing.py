@@ -83,8 +83,7 @@ class Visit:
         return str(await self.page.get_attribute(".card", "data-result"))
 
     async def play(self) -> dict[str, Any]:
-        script = "document.querySelector('tombola-game').play()"
-        return dict(await self.page.evaluate(script))
+        return dict(await self.page.evaluate("document.querySelector('tombola-game').play()"))
 
     async def guest_token(self) -> str:
         script = "Object.entries(localStorage).find(([name]) => name.startsWith('tombola.guest'))?.[1]"

@@ -31,7 +31,7 @@ async def write_plays(
     rows = [
         (
             *(tenant_id, ids.make("play"), p.game_id, p.player_id, ids.make("sess")),
-            *(p.score, p.wins, p.points, _time(since + p.at)),
+            *(p.score, p.wins, p.points, datetime.fromtimestamp(since + p.at, UTC)),
         )
         for p in plays
     ]
@@ -81,10 +81,6 @@ def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, in
             reached, _, score = values[-1]
         ranked.append((-score, reached, player_id))
     return [(player_id, -score) for score, _, player_id in sorted(ranked)]
-
-
-def _time(unix_seconds: float) -> datetime:
-    return datetime.fromtimestamp(unix_seconds, UTC)
 
 
 async def make_board(stack: Stack, campaign_id: str, **fields: Any) -> dict[str, Any]:

@@ -21,8 +21,7 @@ def trusting(url: str) -> dict[str, Any]:
 async def providing(port: int, client: dict[str, Any], log: Path) -> AsyncIterator[None]:
     """The provider, listening for this client of its until the block ends. What it refused and why is in the log."""
     package("oidc-provider")
-    url = f"http://127.0.0.1:{port}"
-    command = ("node", "provider.js", str(port), url, json.dumps(client), json.dumps(USERS))
+    command = ("node", "provider.js", str(port), f"http://127.0.0.1:{port}", json.dumps(client), json.dumps(USERS))
     with log.open("wb") as said:
         process = await asyncio.create_subprocess_exec(
             *command, cwd=WEB, stdout=said, stderr=said, env=dict(os.environ)

@@ -47,8 +47,7 @@ async def send(runner: Runner, request: bytes, *, pieces: AsyncIterator[bytes] |
 
 
 async def read_answer(reader: asyncio.StreamReader) -> Answer:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    status_line, *lines = head.strip().split("\r\n")
+    status_line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     return Answer(int(status_line.split()[1]), headers, await reader.readexactly(int(headers["content-length"])))
 

@@ -91,8 +91,7 @@ async def test_asset_is_an_object_until_it_is_deleted(
     assert await stack.database.fetchval(kept, stack.tenant_id) == before["id"]
     assert (await stack.admin("DELETE", f"/admin/assets/{made['id']}")).code == "OK"
     assert len(await asyncio.to_thread(storage.keys, stack.tenant_id)) == 2
-    due = "UPDATE asset_removals SET due_at = now() WHERE tenant_id = $1"
-    await stack.database.execute(due, stack.tenant_id)
+    await stack.database.execute("UPDATE asset_removals SET due_at = now() WHERE tenant_id = $1", stack.tenant_id)
     await stored_objects.remove_all(stack.engine)
     assert await asyncio.to_thread(storage.keys, stack.tenant_id) == []
     again = (await upload(stack, picture(colour=2))).data

@@ -128,8 +128,7 @@ async def test_import_into_a_campaign_changes_only_what_differs(world: World) ->
     after = await of_campaign(stack, into)
     assert (after["Cider"]["stock"]["total"], after["Wheel"]["revision"]) == (9, 2)
     assert after["Bread"] == before["Bread"] and after["Best"] == before["Best"]
-    close = "UPDATE draws SET status = 'closed' WHERE draw_id = $1"
-    await stack.database.execute(close, after["Raffle"]["id"])
+    await stack.database.execute("UPDATE draws SET status = 'closed' WHERE draw_id = $1", after["Raffle"]["id"])
     assert (await imported(stack, file, into=into)).data["kept"] == 9, "a closed draw that does not differ"
     file["draws"][0]["alternates"] = 3
     assert fields_of(await imported(stack, file, into=into)) == ["draws[0]"]

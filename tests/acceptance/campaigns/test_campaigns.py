@@ -317,8 +317,7 @@ def test_copy_begins_at_the_next_same_time_of_day_across_a_clock_change() -> Non
 async def test_duplicate_with_dates_shifts_quests_and_boards(stack: Stack) -> None:
 
     dates = {"start_date": at(2026, 3, 1, 9), "end_date": at(2026, 3, 8, 18)}
-    redeemed = at(2026, 4, 5, 18)
-    campaign = await make_campaign(stack, timezone="Europe/Berlin", redeem_until=redeemed, **dates)
+    campaign = await make_campaign(stack, timezone="Europe/Berlin", redeem_until=at(2026, 4, 5, 18), **dates)
     within = {"start_date": at(2026, 3, 2, 12), "end_date": at(2026, 3, 3, 12)}
     for name, dated in (("whole", dates), ("part", within)):
         await make_dated(stack, campaign["id"], name, **dated)

@@ -115,8 +115,7 @@ async def test_figures_compare_draws_with_odds_of_their_revision(module_stack: S
     assert (lost["drawn"], lost["draws"], lost["by_chance"]) == ("", 0, True)
     cup = await make_prize(module_stack, name="Cup", stock={"total": 1})
     never = [{"prize_id": prize_id, "probability": 0.0} for prize_id in (played["prize"], cup)]
-    half = {"handler_config": {"prizes": never}}
-    await module_stack.admin("PUT", f"/admin/games/{played['game']}", half)
+    await module_stack.admin("PUT", f"/admin/games/{played['game']}", {"handler_config": {"prizes": never}})
     await module_stack.database.execute("UPDATE figure_marks SET counted_until = now() + interval '1 hour'")
     await play(module_stack, played["game"], "player_9")  # As if the clock had been set back.
     await settle(module_stack)

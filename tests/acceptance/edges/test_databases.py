@@ -100,8 +100,7 @@ async def test_lists_of_tenants_cover_every_database(home: Stack) -> None:
 async def test_other_processes_route_a_new_tenant_at_once(home: Stack) -> None:
     async with new_stack(home.process.settings) as other:
         for _ in range(4):
-            eu = await tenant_in(home, "eu")
-            assert (await make_campaign(replace(other, tenant_id=eu.tenant_id)))["id"]
+            assert (await make_campaign(replace(other, tenant_id=(await tenant_in(home, "eu")).tenant_id)))["id"]
 
 
 async def test_revocations_of_every_database_reach_the_edges(home: Stack) -> None:

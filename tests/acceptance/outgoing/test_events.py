@@ -131,8 +131,7 @@ async def test_prize_won_is_alike_for_any_source(stack: Any, own_world: World, e
     redeeming = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, mug), auto_grant=False))
     await world.round(redeeming, "cleo")
     redeemed = await world.redeem(redeeming, "two", "cleo")
-    prizes = [{"from_rank": 1, "to_rank": 1, "prize_id": mug}]
-    board = await world.board(game_id=crossing, prizes=prizes)
+    board = await world.board(game_id=crossing, prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": mug}])
     closed = await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})
 
     wins = [event["data"] for event in await events(PrizeWon.TYPE, 4)]

@@ -80,8 +80,7 @@ async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize
 
 
 async def test_import_on_core_takes_scope_expiry_and_key_from_the_request(stack: Any, prize_id: str) -> None:
-    first = await stack.core("POST", f"/prizes/{prize_id}/codes", {"codes": ["A1"]})
-    assert first.data["available"] == 1
+    assert (await stack.core("POST", f"/prizes/{prize_id}/codes", {"codes": ["A1"]})).data["available"] == 1
     url = f"{stack.process.core_url}{API}/prizes/{prize_id}/codes"
     query = {"scope.tenant_id": stack.tenant_id}
     async with stack.http.post(url, params=query, data="A1\nB2", headers={"Content-Type": "text/plain"}) as answer:

@@ -78,8 +78,7 @@ async def test_prize_that_is_sent_without_a_secret_gets_one_and_shows_it_once(st
         assert (await stack.admin("GET", path)).data["fulfillment"]["config"] == {**config, "secret_set": True}
         stored = (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"]
         assert stored == {**config, "secret_set": True}
-        none = {**config, "secret": ""}
-        body = {"fulfillment": sends(channel, none)}
+        body = {"fulfillment": sends(channel, {**config, "secret": ""})}
         assert (await stack.admin("PUT", path, body)).data["fulfillment"]["config"] == config
         assert (await stack.admin("PUT", path, {"name": "Cup"})).data["fulfillment"]["config"] == config
         again = (await stack.admin("PUT", path, {"fulfillment": sends(channel, config)})).data["fulfillment"]["config"]

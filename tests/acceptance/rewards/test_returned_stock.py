@@ -60,8 +60,7 @@ async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_wo
     receiver.replies = [status(410), status(200)] * 100
     hook = await make_prize(world, receiver.url, 8)
     fulfillment = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
-    claimed = await world.prize(total=8, fulfillment=fulfillment, expires_after_days=1)
-    game_id = await world.wheel(hook, claimed)
+    game_id = await world.wheel(hook, await world.prize(total=8, fulfillment=fulfillment, expires_after_days=1))
 
     async def revoke_some() -> None:
         for row in await world.database.fetch("SELECT reward_id FROM rewards ORDER BY random() LIMIT 4"):

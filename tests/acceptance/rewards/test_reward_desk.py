@@ -191,8 +191,7 @@ async def test_bulk_moves_each_reward_by_itself_and_tells_each_reason(world: Wor
 
 async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redis.asyncio.Redis) -> None:
     [one] = await won(world, fulfillment=BY_HAND)
-    first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
-    assert reasons(first) == {one: ""}
+    assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
     assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
     another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
     assert reasons(another) == {one: "ILLEGAL_TRANSITION"}

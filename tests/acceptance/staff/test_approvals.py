@@ -211,8 +211,7 @@ class TestOdds:
         assert (await audit_trail(fair.stack, approval))[-1] == ("approval.fail", "eve")
 
     async def test_odds_wait_for_a_paused_game_that_was_played_and_not_for_a_draft(self, fair: World) -> None:
-        draft = await self.game(fair, status="GAME_STATUS_DRAFT")
-        assert (await self.odds(fair, draft, 0.5)).http == 200
+        assert (await self.odds(fair, await self.game(fair, status="GAME_STATUS_DRAFT"), 0.5)).http == 200
         game = await self.game(fair)
         await fair.round(game, "ann")
         paused = {"status": "GAME_STATUS_PAUSED"}

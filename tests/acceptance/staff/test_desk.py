@@ -98,8 +98,7 @@ async def test_turns_with_a_wrong_field_are_refused(world: World) -> None:
     player = await player_of(world.stack, "noturns@example.com")
     for wrong in ({"amount": 0}, {"amount": -5}, {"amount": 1_000_001}, {"reason": " "}, {"campaign_id": ""}):
         assert fields_of(await give(world, player, **wrong)) == list(wrong), wrong
-    unknown = await give(world, player, campaign_id="camp_none")
-    assert refused(unknown) == (404, "NOT_FOUND", "UNKNOWN_CAMPAIGN")
+    assert refused(await give(world, player, campaign_id="camp_none")) == (404, "NOT_FOUND", "UNKNOWN_CAMPAIGN")
     assert refused(await give(world, "player_none")) == (404, "NOT_FOUND", "UNKNOWN_PLAYER")
     assert (await world.stack.admin("GET", f"/admin/players/{player}/turns")).data["items"] == []
 
@@ -123,8 +122,7 @@ async def test_merge_moves_once_and_its_preview_moves_nothing(world: World) -> N
     said = (await merge(world, player, guest.player_id, preview=True)).data
     assert (said["merged"], said["plays"], said["rewards"]) == (False, 1, 1)
     assert (await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"] == []
-    done = (await merge(world, player, guest.player_id)).data
-    assert done == {**said, "merged": True}
+    assert (await merge(world, player, guest.player_id)).data == {**said, "merged": True}
     assert len((await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"]) == 1
     shown = await world.stack.admin("GET", f"/admin/players/{guest.player_id}")
     assert shown.data["player"]["merged_into"] == player

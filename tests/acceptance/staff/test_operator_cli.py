@@ -71,8 +71,7 @@ async def test_campaign_export_can_be_imported_and_is_the_same(tombola: Operator
     assert made.code == 0, made.err
     assert "8 to create, 1 unchanged" in made.out  # The tenant's own prize is there already.
     assert (await tombola("campaigns", "export", "Twin")).out == text
-    exported = (await tombola("campaigns", "export", "Twin", "--json")).json
-    assert yaml.safe_load(text)["games"] == exported["games"]
+    assert yaml.safe_load(text)["games"] == (await tombola("campaigns", "export", "Twin", "--json")).json["games"]
 
 
 async def test_campaign_export_has_no_headers_and_says_so(tombola: Operator, stack: Stack) -> None:
@@ -126,8 +125,7 @@ WRONG = (
 async def test_campaign_file_with_an_error_names_its_line_and_changes_nothing(tombola: Operator) -> None:
     before, missed = await tombola.audit(), []
     for old, new, message in WRONG:
-        file = tombola.file(FILE.replace(old, new, 1))
-        refused = await tombola("campaigns", "import", file, "--yes")
+        refused = await tombola("campaigns", "import", tombola.file(FILE.replace(old, new, 1)), "--yes")
         said = f"campaign.yaml:{message}" if message else ": is not YAML"
         if refused.code != 3 or said not in refused.err or old not in FILE:
             missed.append((new, refused))
@@ -187,8 +185,7 @@ async def test_codes_import_names_its_wrong_lines(tombola: Operator, stack: Stac
     assert result.code == 1
     assert result.out.strip() == "1 added, 1 duplicates, 1 invalid, 1 available"
     assert "codes.csv:4: is longer" in result.err
-    piped = await tombola("codes", "import", prize, "-", "--json", stdin=b"A-1\nA-2\n")
-    assert piped.json["added"] == 1
+    assert (await tombola("codes", "import", prize, "-", "--json", stdin=b"A-1\nA-2\n")).json["added"] == 1
 
 
 async def test_codes_of_a_pack_are_imported_and_generated(tombola: Operator, stack: Stack, tmp_path: Path) -> None:

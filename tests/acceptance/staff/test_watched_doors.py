@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.rules.handlers import lucky_item
-from tests.support.approvals import HELD, LIMIT, approve, as_, decide, post, put, waiting
+from tests.support.approvals import HELD, LIMIT, approve, as_, balance, decide, post, put, waiting
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
 from tests.support.stored import config_of_prize
@@ -65,13 +65,11 @@ async def test_rungs_of_a_live_game_wait_as_odds_do(fair: World) -> None:
     approval = waiting(await put(fair, f"games/{game}", {"milestones": milestones}))
     assert approval["after"]["prizes"][0]["id"] == prize
     assert (await approve(fair, approval)).data["status"] == "APPROVAL_STATUS_DONE"
-    now = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["milestones"]
-    assert now["rungs"][0]["threshold"] == 1
+    assert (await fair.stack.admin("GET", f"/admin/games/{game}")).data["milestones"]["rungs"][0]["threshold"] == 1
 
 
 async def test_game_made_in_a_live_campaign_waits_and_is_made_once(fair: World) -> None:
-    prize = await fair.prize()
-    approval = waiting(await post(fair, "games", wheel_body(fair, prize)))
+    approval = waiting(await post(fair, "games", wheel_body(fair, await fair.prize())))
     assert (approval["operation"], approval["before"], approval["after"]["status"]) == ("CreateGame", {}, "active")
     assert (await fair.stack.admin("GET", f"/admin/games/{approval['subject_id']}")).http == 404
     answers = await asyncio.gather(
@@ -113,8 +111,7 @@ async def test_launch_of_a_campaign_does_not_wait(fair: World) -> None:
     campaign = (await make_campaign(fair.stack, status="CAMPAIGN_STATUS_DRAFT"))["id"]
     body = wheel_body(fair, await fair.prize()) | {"campaign_id": campaign}
     assert (await post(fair, "games", body)).data["status"] == "GAME_STATUS_ACTIVE"
-    live = await fair.stack.admin("PUT", f"/admin/campaigns/{campaign}", {"status": "active"})
-    assert live.http == 200
+    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{campaign}", {"status": "active"})).http == 200
 
 
 async def test_points_and_turns_above_the_limit_wait_whether_winnable_or_not(fair: World) -> None:
@@ -236,12 +233,6 @@ async def made(draft: World, shape: dict[str, Any], config: dict[str, Any], **mo
     return str(answer.data["id"])
 
 
-async def credited(draft: World, game: str, player: str) -> int:
-    await draft.round(game, player)
-    rows = (await draft.stack.admin("GET", f"/admin/players/{player}/wallet")).data["items"]
-    return sum(int(row["balance"]) for row in rows)
-
-
 async def test_game_that_credits_above_the_limit_waits_in_a_draft_campaign(draft: World) -> None:
     assert (await make(draft, COLLECTION, coins(LIMIT))).http < 300
     approval = waiting(await make(draft, COLLECTION, {"items": coins(10**9)["items"][1:]}))
@@ -249,7 +240,8 @@ async def test_game_that_credits_above_the_limit_waits_in_a_draft_campaign(draft
     assert (await draft.stack.admin("GET", f"/admin/games/{approval['subject_id']}")).http == 404
     assert (await approve(draft, approval)).data["status"] == "APPROVAL_STATUS_DONE"
     assert (await put(draft, f"campaigns/{draft.campaign_id}", status="active")).http == 200
-    assert await credited(draft, approval["subject_id"], "rich") == 10**9
+    await draft.round(approval["subject_id"], "rich")
+    assert await balance(draft.stack, "rich") == 10**9
 
 
 async def test_approved_game_changes_alone_unless_a_play_gives_more_or_something_else(draft: World) -> None:
@@ -337,8 +329,7 @@ async def test_prize_waits_where_a_play_would_give_more_of_it(draft: World) -> N
 
 async def test_copied_game_keeps_what_was_approved_and_waits_beyond_it(draft: World) -> None:
     prize = await draft.prize(type="points", value=50, campaign_id=draft.campaign_id)
-    approval = waiting(await make(draft, GIFTS, gifts((prize, 4))))
-    assert (await approve(draft, approval)).http == 200
+    assert (await approve(draft, waiting(await make(draft, GIFTS, gifts((prize, 4)))))).http == 200
     copied = (await post(draft, f"campaigns/{draft.campaign_id}/duplicate", {})).data["id"]
     [game] = (await draft.stack.admin("GET", "/admin/games", campaign_id=copied)).data["items"]
     [own] = (await draft.stack.admin("GET", "/admin/prizes", campaign_id=copied)).data["items"]

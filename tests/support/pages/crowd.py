@@ -37,8 +37,7 @@ async def crowded(fair: World) -> str:
     quest = {"type": "daily", "name": EVIL, "description": EVIL}
     await fair.quest(**quest)
     await fair.quest(name="Bring a friend", end_date=4_000_000_000)
-    prizes = [{"from_rank": 1, "to_rank": 3, "prize_id": mug}]
-    board = await fair.board(name=EVIL, prizes=prizes)
+    board = await fair.board(name=EVIL, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": mug}])
     await fair.board(name="Winners", metric="wins")
     for n, name in enumerate(NAMES):
         await fair.stack.consumer("PUT", "/players/me", {"display_name": name}, player=f"p{n}")

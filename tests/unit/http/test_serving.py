@@ -274,8 +274,7 @@ async def test_path_finds_the_handler_that_aiohttp_finds() -> None:
     plain = web.AppRunner(app)
     try:
         await plain.setup()
-        site = web.TCPSite(plain, "127.0.0.1", 0)
-        await site.start()
+        await web.TCPSite(plain, "127.0.0.1", 0).start()
         for path in PATHS:
             for method in ("GET", "POST", "PUT"):
                 answers = [await send(one, get(path, method=method)) for one in (runner, plain)]  # type: ignore[arg-type]

@@ -216,8 +216,7 @@ async def test_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver
 
 
 async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiver, connector: Connector) -> None:
-    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    await connector.post(url, b"{}", {})
+    await connector.post(await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), b"{}", {})
     assert not receiver.hung_up.is_set()
     await connector.close()
     async with asyncio.timeout(HANG_SECONDS):

@@ -36,8 +36,7 @@ async def test_failure_of_one_that_runs_once_is_counted_and_ends_it() -> None:
     async def work() -> None:
         raise RuntimeError("a bug")
 
-    job = await background.run("once", work)
-    await job.wait()
+    await (await background.run("once", work)).wait()
     assert failures("once") - before == 1
     await background.close()
 
@@ -74,8 +73,7 @@ async def test_job_that_does_not_end_is_counted_and_left() -> None:
             except asyncio.CancelledError:
                 pass  # a job that does not listen
 
-    job = await background.run("deaf", work)
-    waiting = asyncio.ensure_future(job.wait())
+    waiting = asyncio.ensure_future((await background.run("deaf", work)).wait())
     await began.wait()
     try:
         await background.close()

@@ -102,8 +102,7 @@ def test_good_config_is_accepted_and_names_its_prizes(handler: str) -> None:
 
 @pytest.mark.parametrize(("handler", "path", "value"), BAD, ids=lambda value: None)
 def test_bad_field_is_named(handler: str, path: str, value: Any, refusal: Refusal, fields: Fields) -> None:
-    rules = REWARD_HANDLERS.require(handler, "reward_handler")
-    fault = refusal(rules.parse, _changed(GOOD[handler], path, value))
+    fault = refusal(REWARD_HANDLERS.require(handler, "reward_handler").parse, _changed(GOOD[handler], path, value))
     assert f"handler_config.{path}" in fields(fault)
     assert fault.reason == "VALIDATION"
 
@@ -180,8 +179,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 @pytest.mark.parametrize("name", REWARD_HANDLERS.names())
 def test_config_fits_its_schema_exactly_if_the_handler_accepts_it(name: str) -> None:
-    schema = schemas.schema_of(name)
-    check = jsonschema.Draft202012Validator(schema)
+    check = jsonschema.Draft202012Validator(schemas.schema_of(name))
     handler = REWARD_HANDLERS.get(name)
     assert handler is not None and handler.parse(GOOD[name])
     check.validate(GOOD[name])

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from typing import Any, Final
 
 import asyncpg
@@ -44,139 +45,53 @@ INSERT INTO plays (tenant_id, game_id, player_id, revision, seed, client_seed, p
 
 FROM_THE_FIRST: Final = None
 
-LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]]] = {
-    # Its key; what is asked after the tenant, and what is shown.
-    "rewards.list": (
-        ("reward_id",),
-        [
-            (("ann", "", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r6 r5 r4 r3 r2 r1"),
-            (("bob", "", "", "", "", "", FROM_THE_FIRST, 20), "r7"),
-            (("ann", "won", "", "", "", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
-            (("ann", "expired", "", "", "", "", FROM_THE_FIRST, 20), "r4"),
-            (("ann", "", "camp_2", "", "", "", FROM_THE_FIRST, 20), "r1"),
-            (("ann", "", "", "cup", "", "", FROM_THE_FIRST, 20), "r2"),
-            (("ann", "", "", "", "game_2", "", FROM_THE_FIRST, 20), "r6"),
-            (("ann", "", "", "", "", "", "r6", 3), "r5 r4 r3"),
-            (("ann", "", "", "", "", "r4", FROM_THE_FIRST, 20), "r4"),
-        ],
-    ),
-    "rewards.search": (
-        ("reward_id",),
-        [
-            (("", "", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r7 r6 r5 r4 r3 r2 r1"),
-            (("", "", "", "", "bob", "", FROM_THE_FIRST, 20), "r7"),
-            (("won", "", "", "", "ann", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
-            (("claimed", "", "", "", "", "", FROM_THE_FIRST, 20), "r5"),
-            (("expired", "", "", "", "", "", FROM_THE_FIRST, 20), "r4"),
-            (("", "camp_2", "", "", "", "", FROM_THE_FIRST, 20), "r1"),
-            (("", "", "cup", "", "", "", FROM_THE_FIRST, 20), "r2"),
-            (("", "", "", "game_2", "", "", FROM_THE_FIRST, 20), "r6"),
-            (("", "", "", "", "", "other", FROM_THE_FIRST, 20), "r9 r1"),
-            *((("", "", "", "", "", "", "r6", 3), "r5 r4 r3"), (("", "", "", "", "ann", "", "r6", 3), "r5 r4 r3")),
-        ],
-    ),
-    "wallet.balances": (
-        ("scope_key", "currency"),
-        [
-            (("ann", "", FROM_THE_FIRST, None, 20), "camp-coin camp-leaf camp_2-acorn camp_2-coin"),
-            (("bob", "", FROM_THE_FIRST, None, 20), "camp-coin"),
-            (("ann", "camp", FROM_THE_FIRST, None, 20), "camp-coin camp-leaf"),
-            (("ann", "", "camp", "coin", 2), "camp-leaf camp_2-acorn"),
-        ],
-    ),
-    "wallet.ledger": (
-        ("entry_id",),
-        [
-            (("ann", "", "", FROM_THE_FIRST, None, 20), "e3 e2 e1 e4"),
-            (("bob", "", "", FROM_THE_FIRST, None, 20), "e5"),
-            (("ann", "camp_2", "", FROM_THE_FIRST, None, 20), "e1"),
-            *((("ann", "", "leaf", FROM_THE_FIRST, None, 20), "e2"), (("ann", "", "", 2, "e2", 1), "e1")),
-            (("ann", "", "", 3, "e3", 2), "e2 e1"),
-        ],
-    ),
-    **{
-        statement: (
-            ("id",) if statement == "prizes.list" else ("prize_id",),
-            [
-                (("", "", "", "%", "", FROM_THE_FIRST, 20), "p6 p5 p3 p2 p1"),
-                (("archived", "", "", "%", "", FROM_THE_FIRST, 20), "p4"),
-                (("", "camp_2", "", "%", "", FROM_THE_FIRST, 20), "p1"),
-                (("", "", "points", "%", "", FROM_THE_FIRST, 20), "p2"),
-                (("", "", "", "%cup%", "", FROM_THE_FIRST, 20), "p5"),
-                (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "p6 p5 p3 p2"),
-                (("", "", "", "%", "", "p5", 2), "p3 p2"),
-            ],
-        )
-        for statement in ("prizes.list", "prizes.summary")
-    },
-    "games.list": (
-        ("id",),
-        [
-            (("", "", "", "%", "", FROM_THE_FIRST, 20), "g6 g5 g3 g2 g1"),
-            (("archived", "", "", "%", "", FROM_THE_FIRST, 20), "g4"),
-            (("", "camp_2", "", "%", "", FROM_THE_FIRST, 20), "g1"),
-            (("", "", "egg", "%", "", FROM_THE_FIRST, 20), "g2"),
-            (("", "", "", "%card%", "", FROM_THE_FIRST, 20), "g5"),
-            (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "g6 g5 g3 g2"),
-            (("", "", "", "%", "", "g5", 2), "g3 g2"),
-        ],
-    ),
-    "games.active_of_campaign": (("id",), [(("camp", 20), "g5 g3"), (("camp", 1), "g5"), (("camp_3", 20), "g2")]),
-    "quests.list": (
-        ("id",),
-        [
-            (("", "", "", "%", "", FROM_THE_FIRST, 20), "q5 q3 q2 q1"),
-            (("", "", "archived", "%", "", FROM_THE_FIRST, 20), "q4"),
-            (("camp_2", "", "", "%", "", FROM_THE_FIRST, 20), "q1"),
-            (("", "weekly", "", "%", "", FROM_THE_FIRST, 20), "q2"),
-            (("", "", "", "%share%", "", FROM_THE_FIRST, 20), "q5"),
-            *((("", "", "", "%", "shop", FROM_THE_FIRST, 20), "q5 q3 q2"), (("", "", "", "%", "", "q5", 2), "q3 q2")),
-        ],
-    ),
-    "quests.turns": (
-        ("campaign_id",),
-        [
-            *((("ann", "", FROM_THE_FIRST, 20), "camp camp_2 camp_3"), (("bob", "", FROM_THE_FIRST, 20), "camp")),
-            *((("ann", "camp_2", FROM_THE_FIRST, 20), "camp_2"), (("ann", "", "camp", 1), "camp_2")),
-        ],
-    ),
-    "leaderboards.list": (
-        ("id",),
-        [
-            (("", "", "%", "", FROM_THE_FIRST, 20), "b5 b3 b2 b1"),
-            (("", "archived", "%", "", FROM_THE_FIRST, 20), "b4"),
-            *((("camp_2", "", "%", "", FROM_THE_FIRST, 20), "b1"), (("", "", "%best%", "", FROM_THE_FIRST, 20), "b5")),
-            *((("", "", "%", "shop", FROM_THE_FIRST, 20), "b5 b3 b2"), (("", "", "%", "", "b5", 2), "b3 b2")),
-        ],
-    ),
-    "fulfillment.list": (
-        ("task_id",),
-        [
-            *((("", "", "", "", FROM_THE_FIRST, 20), "k4 k3 k2 k1"), (("dead", "", "", "", FROM_THE_FIRST, 20), "k4")),
-            *((("", "camp_2", "", "", FROM_THE_FIRST, 20), "k1"), (("", "", "cup", "", FROM_THE_FIRST, 20), "k3")),
-            *((("", "", "", "shop", FROM_THE_FIRST, 20), "k4 k3 k2"), (("", "", "", "", "k4", 2), "k3 k2")),
-        ],
-    ),
-    "fulfillment.search": (
-        ("task_id",),
-        [
-            (("", "", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4 k3 k2 k1"),
-            (("dead", "", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4"),
-            (("", "camp_2", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k1"),
-            (("", "", "cup", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k3"),
-            (("", "", "", "shop", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4 k3 k2"),
-            (("", "", "", "", None, 0, 0, "k2", "k4", FROM_THE_FIRST, 20), "k3 k2"),
-            (("", "", "", "", None, 0, 0, "", "~", "k4", 2), "k3 k2"),
-        ],
-    ),
-    "play.history": (
-        ("play_id",),
-        [
-            *((("game", "ann", FROM_THE_FIRST, 20), "y3 y2 y1"), (("game_2", "ann", FROM_THE_FIRST, 20), "y4")),
-            (("game", "ann", "y3", 1), "y2"),
-        ],
-    ),
-}
+LISTS: Final = """
+rewards.list reward_id: ann '' '' '' '' '' - 20 = r9 r8 r6 r5 r4 r3 r2 r1 | $2 bob = r7 | $3 won = r8 r6 r3 r2 r1 |
+    $3 expired = r4 | $4 camp_2 = r1 | $5 cup = r2 | $6 game_2 = r6 | $8 r6 $9 3 = r5 r4 r3 | $7 r4 = r4;
+rewards.search reward_id: '' '' '' '' '' '' - 20 = r9 r8 r7 r6 r5 r4 r3 r2 r1 | $6 bob = r7 |
+    $2 won $6 ann = r8 r6 r3 r2 r1 | $2 claimed = r5 | $2 expired = r4 | $3 camp_2 = r1 | $4 cup = r2 |
+    $5 game_2 = r6 | $7 other = r9 r1 | $8 r6 $9 3 = r5 r4 r3 | $6 ann $8 r6 $9 3 = r5 r4 r3;
+wallet.balances scope_key currency: ann '' - - 20 = camp-coin camp-leaf camp_2-acorn camp_2-coin |
+    $2 bob = camp-coin | $3 camp = camp-coin camp-leaf | $4 camp $5 coin $6 2 = camp-leaf camp_2-acorn;
+wallet.ledger entry_id: ann '' '' - - 20 = e3 e2 e1 e4 | $2 bob = e5 | $3 camp_2 = e1 | $4 leaf = e2 |
+    $5 2 $6 e2 $7 1 = e1 | $5 3 $6 e3 $7 2 = e2 e1;
+prizes.list id: '' '' '' % '' - 20 = p6 p5 p3 p2 p1 | $2 archived = p4 | $3 camp_2 = p1 | $4 points = p2 |
+    $5 %cup% = p5 | $6 shop = p6 p5 p3 p2 | $7 p5 $8 2 = p3 p2;
+prizes.summary prize_id: '' '' '' % '' - 20 = p6 p5 p3 p2 p1 | $2 archived = p4 | $3 camp_2 = p1 | $4 points = p2 |
+    $5 %cup% = p5 | $6 shop = p6 p5 p3 p2 | $7 p5 $8 2 = p3 p2;
+games.list id: '' '' '' % '' - 20 = g6 g5 g3 g2 g1 | $2 archived = g4 | $3 camp_2 = g1 | $4 egg = g2 |
+    $5 %card% = g5 | $6 shop = g6 g5 g3 g2 | $7 g5 $8 2 = g3 g2;
+games.active_of_campaign id: camp 20 = g5 g3 | $3 1 = g5 | $2 camp_3 = g2;
+quests.list id: '' '' '' % '' - 20 = q5 q3 q2 q1 | $4 archived = q4 | $2 camp_2 = q1 | $3 weekly = q2 |
+    $5 %share% = q5 | $6 shop = q5 q3 q2 | $7 q5 $8 2 = q3 q2;
+quests.turns campaign_id: ann '' - 20 = camp camp_2 camp_3 | $2 bob = camp | $3 camp_2 = camp_2 |
+    $4 camp $5 1 = camp_2;
+leaderboards.list id: '' '' % '' - 20 = b5 b3 b2 b1 | $3 archived = b4 | $2 camp_2 = b1 | $4 %best% = b5 |
+    $5 shop = b5 b3 b2 | $6 b5 $7 2 = b3 b2;
+fulfillment.list task_id: '' '' '' '' - 20 = k4 k3 k2 k1 | $2 dead = k4 | $3 camp_2 = k1 | $4 cup = k3 |
+    $5 shop = k4 k3 k2 | $6 k4 $7 2 = k3 k2;
+fulfillment.search task_id: '' '' '' '' - 0 0 '' ~ - 20 = k4 k3 k2 k1 | $2 dead = k4 | $3 camp_2 = k1 | $4 cup = k3 |
+    $5 shop = k4 k3 k2 | $9 k2 $10 k4 = k3 k2 | $11 k4 $12 2 = k3 k2;
+play.history play_id: game ann - 20 = y3 y2 y1 | $2 game_2 = y4 | $4 y3 $5 1 = y2;
+"""
+"""Each list, its key, its arguments after the tenant = what they show | other arguments, by number = what those show.
+
+'' is an empty text, and - is NULL: from the first row on.
+"""
+
+
+def cases() -> Iterator[tuple[str, list[str], list[Any], str]]:
+    """(statement, key, arguments, what is shown)"""
+    for text in LISTS.split(";")[:-1]:
+        names, _, its = text.partition(":")
+        name, *key = names.split()
+        (plain, first), *others = [[half.split() for half in case.split(" = ")] for case in its.split("|")]
+        for changes, shown in (([], first), *others):
+            arguments = list(plain)
+            for place, word in zip(changes[::2], changes[1::2], strict=True):
+                arguments[int(place[1:]) - 2] = word
+            values = [{"''": "", "-": None}.get(one, int(one) if one.isdigit() else one) for one in arguments]
+            yield name, key, values, " ".join(shown)
 
 
 def statement(name: str) -> str:
@@ -186,12 +101,11 @@ def statement(name: str) -> str:
 
 async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncpg.Connection) -> None:
     faults = []
-    for name, (key, cases) in LISTS.items():
-        for arguments, expected in cases:
-            rows = await connection.fetch(statement(name), "t", *arguments)
-            shown = " ".join("-".join(row[column] for column in key) for row in rows)
-            if shown != expected:
-                faults.append(f"{name}{arguments} shows {shown}, not {expected}")
+    for name, key, arguments, expected in cases():
+        rows = await connection.fetch(statement(name), "t", *arguments)
+        shown = " ".join("-".join(row[column] for column in key) for row in rows)
+        if shown != expected:
+            faults.append(f"{name}{arguments} shows {shown}, not {expected}")
     assert faults == []
 
 

@@ -39,7 +39,6 @@ async def card(fair: World) -> str:
 
 async def scratch(visit: Visit, share: float) -> None:
     box = await visit.page.locator(".scratch canvas").bounding_box()
-    assert box is not None
     mouse, rows = visit.page.mouse, 6
     await mouse.move(box["x"] + 5, box["y"] + 5)
     await mouse.down()
@@ -109,8 +108,7 @@ async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit
 
 
 async def test_collection_card_turns_to_what_was_drawn(fair: World, moving: Visit) -> None:
-    game_id = await games.collection(fair)
-    await moving.open(game_id)
+    await moving.open(await games.collection(fair))
     assert await moving.page.evaluate(UPPERMOST) == "back"
     await moving.page.click(".deck")
     assert await moving.kind() == "won" and "2 × Maple leaf" in await moving.result()
@@ -280,7 +278,6 @@ async def test_basket_follows_the_keys_and_a_finger_that_does_not_scroll(fair: W
         await visit.page.keyboard.press("Enter")
         await visit.page.wait_for_selector(".field.on:focus-visible")
         box = await visit.page.locator(".field").bounding_box()
-        assert box is not None
 
         async def basket(where: str) -> None:
             await visit.page.wait_for_function(f"() => ({BASKET})() {where}", timeout=games.PATIENCE_MS)

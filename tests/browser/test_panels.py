@@ -20,8 +20,7 @@ ON_CLAIM: Final = {"redemption_mode": "on_claim", "channel": "none"}
 
 
 async def claimable(fair: World, **fields: Any) -> str:
-    prize_id = await fair.prize(**{"name": "Mug", "fulfillment": ON_CLAIM, **fields})
-    return await fair.wheel(prize_id, access="public")
+    return await fair.wheel(await fair.prize(**{"name": "Mug", "fulfillment": ON_CLAIM, **fields}), access="public")
 
 
 async def collection(fair: World, *rungs: dict[str, Any], mode: str = "CUMULATIVE_UNLOCK") -> str:

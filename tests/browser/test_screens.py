@@ -120,8 +120,7 @@ async def test_games_fit_in_every_script(
     async with visiting(browser, fair.stack, **STILL, **options, locale=locale) as visit:
         for shape in SHAPES:
             ui = {"description": description, "theme": {"preset": "carnival"}}
-            rules = {"max_plays_per_day": 1}
-            await visit.open(await made(fair, shape, name=name, prize=prize, ui=ui, rules=rules))
+            await visit.open(await made(fair, shape, name=name, prize=prize, ui=ui, rules={"max_plays_per_day": 1}))
             await whole(visit, f"{locale}-{shape}-ready-{width}")
             await visit.press()
             if shape in UNDER_WAY:

@@ -123,8 +123,7 @@ async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, br
         for name in ("prizes", "rewards", "fair"):
             await panel(visit, name)
             if name == "fair":
-                code = f"getComputedStyle({ROOT}.querySelector('dd')).direction"
-                assert await visit.page.evaluate(code) == "ltr"
+                assert await visit.page.evaluate(f"getComputedStyle({ROOT}.querySelector('dd')).direction") == "ltr"
                 await visit.page.click("dialog .row button")
                 await visit.page.wait_for_selector(".steps li")
             title = await visit.page.locator("dialog h2").bounding_box()
@@ -296,8 +295,7 @@ async def test_redirect_waits_and_can_be_cancelled(fair: World, visit: Visit, st
 async def test_html_in_every_text_stays_text_in_the_widget(fair: World, visit: Visit) -> None:
     texts = {name: {"en": EVIL} for name in ("title", "intro", "how", "lose", "thanks", "terms")}
     after = {"label": {"en": EVIL}, "url": f"https://brand.example/{EVIL}", "share": True}
-    game_id = await losing(fair, texts, after, theme={"logo": EVIL, "logo_alt": EVIL})
-    await visit.open(game_id)
+    await visit.open(await losing(fair, texts, after, theme={"logo": EVIL, "logo_alt": EVIL}))
     await visit.play()
     assert await visit.page.inner_text(".card .prose >> nth=0") == EVIL
     assert await visit.page.evaluate("window.evil") is None

@@ -99,8 +99,7 @@ class LiedTo(Deployment):
 async def deployment(module_database_url: str, valkey_url: str) -> AsyncIterator[LiedTo]:
     settings = settings_of(module_database_url, valkey_url, rate_limits=True, rate_player_per_second=50.0)
     async with new_stack(settings) as stack, aiohttp.ClientSession() as http:
-        token = stack.token("certifier", STAFF)
-        made = LiedTo(http, stack.process.consumer_url, stack.process.admin_url, token)
+        made = LiedTo(http, stack.process.consumer_url, stack.process.admin_url, stack.token("certifier", STAFF))
         await made.make()
         yield made
 

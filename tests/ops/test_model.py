@@ -31,7 +31,6 @@ def test_tables_of_the_page_are_what_the_model_predicts() -> None:
     """From the costs in the page's first table to the cores in its second one."""
     page = (ROOT / "docs" / PAGES[0]).read_text()
     row = re.search(r"^\| [^|]*\(`split-1`\) \|(.+)\|$", page, re.MULTILINE)
-    assert row is not None
     *cpu, wal, _ = [float(cell.replace(",", "")) for cell in row[1].split("|")]
     cost = Cost(dict(zip(model.ROLES, (one / 1e6 for one in cpu), strict=True)), wal)
     for rate in model.RATES:
@@ -53,5 +52,4 @@ def test_prediction_follows_from_a_run_of_the_bench(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ops.benchmarks", "--quick", "--seconds", "0.05", "--only", "split-1"]
     subprocess.run([*command, "--json", file], cwd=ROOT, check=True, timeout=250)
     command = [sys.executable, "-m", "ops.benchmarks.model", file]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "1,000,000" in done.stdout
+    assert "1,000,000" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -86,8 +86,7 @@ def test_printed_command_line_reaches_the_service(running: Running) -> None:
     assert {game["id"] for game in json.loads(listed)} == set(ready["demo"]["games"].values())
     token = tombola(data_dir, "token", "player", "player_ada").strip()
     game = ready["demo"]["games"]["scratch"]
-    player = Api(ready["consumer_url"], token)
-    assert player.get(f"/games/{game}/eligibility")["can_play"]
+    assert Api(ready["consumer_url"], token).get(f"/games/{game}/eligibility")["can_play"]
 
 
 def log_with(data_dir: Path, last: str) -> str:

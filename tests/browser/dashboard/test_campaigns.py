@@ -76,8 +76,7 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     await desk.until("document.activeElement.getAttribute('name') === 'timezone'")
     assert await name.input_value() == "Mine"
     await zone.fill("UTC")
-    theirs = {"name": "Theirs", "timezone": "Europe/Rome"}
-    assert (await desk.stack.admin("PUT", path, theirs)).code == "OK"
+    assert (await desk.stack.admin("PUT", path, {"name": "Theirs", "timezone": "Europe/Rome"})).code == "OK"
     await desk.press("Save")
     await page.wait_for_selector("dialog >> text=Someone else changed: Name, Time zone.")
     assert await name.input_value() == "Mine"
@@ -169,9 +168,7 @@ async def test_text_in_dialogs_is_never_run_nor_is_an_inline_script(desk: Desk, 
     await desk.press("Pause", within="dialog")
     assert EVIL in await desk.toast()
     assert await desk.page.title() == f"{EVIL} · Tombola"
-    answer = await desk.page.goto(desk.home)
-    assert answer is not None
-    policy = answer.headers["content-security-policy"].split("; ")
+    policy = (await desk.page.goto(desk.home)).headers["content-security-policy"].split("; ")
     own = [f"{kind}-src 'self'" for kind in ("script", "style", "connect")]
     assert {"default-src 'none'", *own, "img-src 'self' data:", "frame-ancestors 'none'"} <= set(policy)
     inline = """(() => {
@@ -272,8 +269,7 @@ async def test_link_snippet_and_qr_code_lead_to_the_campaign(browser: Browser, f
 async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk: Desk, fair: World) -> None:
     page = desk.page
     prize_id = await fair.prize(name="Harvest mug", value=9, currency="EUR", total=3, low_stock_at=2)
-    game_id = await fair.wheel(prize_id)
-    await fair.round(game_id)
+    await fair.round(await fair.wheel(prize_id))
     await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
     await page.wait_for_selector(".given b:has-text('9')")
     await desk.press("Edit")

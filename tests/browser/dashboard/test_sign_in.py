@@ -125,8 +125,7 @@ async def test_oidc_sign_in_returns_and_sign_out_ends_session(browser: Browser, 
 
 async def test_only_an_ended_session_leads_to_sign_in(desk: Desk, fair: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
-    path = f"/campaigns/{fair.campaign_id}"
-    await desk.enter("admin", path=path)
+    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
     away = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "STORE_UNAVAILABLE"}}
     await desk.page.route("**/admin/me", lambda route: route.fulfill(status=503, json=away))
     await desk.page.reload()

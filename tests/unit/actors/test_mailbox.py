@@ -243,11 +243,11 @@ async def test_idle_actors_share_one_timer_and_each_has_its_whole_time() -> None
     gate.open.set()
     boxes = Boxes(gate.process_batch, idle_seconds=0.05)
     for key in ("a", "b", "a"):
+        used_again = asyncio.get_running_loop().time()
         await boxes.post(key, key)
         await until(lambda key=key: not boxes._boxes[key].batches)
         timers.add(boxes._leaving)
     assert len(timers) == 1
-    used_again = asyncio.get_running_loop().time()
     await until(lambda: not len(boxes))
     assert asyncio.get_running_loop().time() >= used_again + 0.04 and boxes._leaving is None
 

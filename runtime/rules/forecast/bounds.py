@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,33 +14,37 @@ TAIL: Final = -math.log(1e-10)
 """-log of the probability that a grid leaves out, and of the terms that an integral leaves out."""
 
 
-def range_of(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
-    """Bounds outside of which the sum lies with a negligible probability."""
-    low, high = _chernoff(total, counts)
+def range_of(total: Sum, counts: Sequence[Counts], tail: float = TAIL) -> tuple[float, float]:
+    """Bounds outside of which the sum lies with a negligible probability. tail: -log of it."""
+    low, high = _chernoff(total, counts, tail)
     if total.aside is None:
         return low, high
     value, limit = total.aside
     steady = tuple(Steady(one.chance, one.value + value * one.aside) for one in total.steady)
     bent = tuple(one._replace(after=value) for one in total.bent)
     unlimited = replace(total, steady=steady, bent=bent, aside=None)
-    return low, min(high + value * limit, _chernoff(unlimited, counts)[1])
+    return low, min(high + value * limit, _chernoff(unlimited, counts, tail)[1])
 
 
 def aside_window(total: Sum, counts: Sequence[Counts]) -> tuple[int, int]:
     """Bounds of the count aside, of an odd number of counts."""
     steady = tuple(Steady(one.chance, float(one.aside)) for one in total.steady)
     bent = tuple(Bent(one.chance, 0.0, one.limit, 1.0) for one in total.bent)
-    low, high = _chernoff(Sum(total.plays, steady, bent), counts)
+    low, high = _chernoff(Sum(total.plays, steady, bent), counts, TAIL)
     first, last = max(0, math.floor(low)), math.ceil(high)
     return first, last + (last - first) % 2
 
 
-def _chernoff(total: Sum, counts: Sequence[Counts]) -> tuple[float, float]:
+def _chernoff(total: Sum, counts: Sequence[Counts], tail: float) -> tuple[float, float]:
     size = max((abs(value) for value in total.values[1:]), default=0.0)
     if size == 0.0:
         return total.shift, total.shift
     groups = [_grouped(bent, count) for bent, count in zip(total.bent, counts, strict=True)]
-    return -_least_bound(total, groups, -1, size), _least_bound(total, groups, 1, size)
+
+    def least(sign: int) -> float:
+        return _least(lambda tilt: _bound(total, groups, tail, sign * tilt / size))
+
+    return -least(-1), least(1)
 
 
 class _Groups(NamedTuple):
@@ -65,26 +69,25 @@ def _grouped(bent: Bent, counts: Counts) -> _Groups:
     return found
 
 
-def _least_bound(total: Sum, groups: Sequence[_Groups], sign: int, size: float) -> float:
+def _least(bound: Callable[[float], float]) -> float:
     """The least of the bounds, which fall up to some tilt and rise after it."""
     low, high = -60, 12
     while low < high:
         middle = (low + high) // 2
-        here, ahead = (_bound(total, groups, sign, math.exp(x / 3) / size) for x in (middle, middle + 1))
+        here, ahead = (bound(math.exp(x / 3)) for x in (middle, middle + 1))
         low, high = (low, middle) if here <= ahead else (middle + 1, high)
-    return _bound(total, groups, sign, math.exp(low / 3) / size)
+    return bound(math.exp(low / 3))
 
 
-def _bound(total: Sum, groups: Sequence[_Groups], sign: int, tilt: float) -> float:
-    """The bound of the sum, or of its negative, that this tilt gives."""
-    tilt *= sign
-    log = total.shift * tilt + TAIL
+def _bound(total: Sum, groups: Sequence[_Groups], tail: float, tilt: float) -> float:
+    """The bound of the sum, or with a negative tilt of its negative, that this tilt gives."""
+    log = total.shift * tilt + tail
     bent_chance = math.fsum(bent.chance for bent in total.bent)
     steady = math.fsum(part.chance * math.exp(min(700.0, tilt * part.value)) for part in total.steady)
     log += total.plays * math.log(steady + bent_chance)
     # The counts of a multinomial distribution are negatively associated, so independent ones give an upper bound.
     for logs, least, most in groups:
-        parts = [weight + tilt * amount for weight, amount in zip(logs, most if sign > 0 else least, strict=True)]
+        parts = [weight + tilt * amount for weight, amount in zip(logs, most if tilt > 0 else least, strict=True)]
         highest = max(parts)
         log += highest + math.log(math.fsum([math.exp(part - highest) for part in parts]))
     log -= total.fewer * tilt * math.fsum(part.chance * part.value for part in total.won)

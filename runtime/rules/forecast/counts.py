@@ -51,6 +51,15 @@ class Counts:
             return float(most)
         return math.fsum(map(mul, self.weights, range(self.first, most))) + most * self.at_least(most)
 
+    def variance_up_to(self, most: int) -> float:
+        """The variance of min(C, most)."""
+        mean = self.up_to(most)
+        inside = enumerate(self.weights[: max(0, most - self.first)], self.first)
+        return (
+            math.fsum(weight * (count - mean) ** 2 for count, weight in inside)
+            + self.at_least(most) * (most - mean) ** 2
+        )
+
     def quantile(self, share: float) -> int:
         """The least count with P(C <= count) >= share."""
         return self.first + bisect_left(self._sums, share - 1e-12, 1, len(self._sums) - 1) - 1
@@ -70,12 +79,20 @@ def binomial(n: int, chance: float) -> Counts:
     return _around(mode, map(mul, above, repeat(odds)), map(mul, below, repeat(odds)))
 
 
+def drawn_below(plays: int, chance: float, count: int) -> float:
+    """The probability of fewer draws."""
+    return float(plays * chance < count) if _is_far(plays * chance, count) else binomial(plays, chance).below(count)
+
+
 def drawn_beyond(plays: int, chance: float, stock: int) -> float:
-    """The expected draws beyond a stock, in so many plays."""
+    """The expected draws beyond a stock."""
     mean = plays * chance
-    if abs(mean - stock) > 9.0 * math.sqrt(mean) + 20.0:  # No count on the other side of the stock has a weight.
-        return max(0.0, mean - stock)
-    return mean - binomial(plays, chance).up_to(stock)
+    return max(0.0, mean - stock) if _is_far(mean, stock) else mean - binomial(plays, chance).up_to(stock)
+
+
+def _is_far(mean: float, count: int) -> bool:
+    """Whether draws with this mean are on one side of a count, but for a negligible probability."""
+    return abs(mean - count) > 9.0 * math.sqrt(mean) + 20.0
 
 
 def poisson(mean: float) -> Counts:

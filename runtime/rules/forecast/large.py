@@ -12,7 +12,6 @@ from math import fsum, inf
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast import redraw
-from runtime.rules.forecast.bounds import range_of
 from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, drawn_beyond, poisson
 from runtime.rules.forecast.fourier import distribution, shared
@@ -110,7 +109,7 @@ def costs(game: GameTerms) -> Costs:
     """The distribution of the cost, as in `forecast`."""
     freed = released(game, ())
     game, _ = _without_freed(game, freed)
-    return costs_of(solve(game, apart=_apart(game, freed)).grid)
+    return costs_of(solve(game, apart=_apart(game, freed), counted=False).grid)
 
 
 def _without_freed(game: GameTerms, freed: Mapping[int, Released]) -> tuple[GameTerms, list[str]]:
@@ -123,12 +122,18 @@ def _apart(game: GameTerms, freed: Mapping[int, Released]) -> tuple[tuple[float,
     return tuple((game.prizes[i].value, one.given) for i, one in freed.items())
 
 
-def solve(game: GameTerms, points_max: int = POINTS_MAX, apart: tuple[tuple[float, Counts], ...] = ()) -> Solved:
+def solve(
+    game: GameTerms,
+    points_max: int = POINTS_MAX,
+    apart: tuple[tuple[float, Counts], ...] = (),
+    *,
+    counted: bool = True,
+) -> Solved:
     """The distribution of the cost of a game without caps, and the units given. apart: further units, with their value,
-    in a game without redraws and fallback.
+    in a game without redraws and fallback. counted: whether the units are needed.
     """
     if game.on_unavailable == "redraw":
-        return _solve_redraw(game, points_max)
+        return _solve_redraw(game, points_max, counted=counted)
     draws = [binomial(game.plays, prize.chance) for prize in game.prizes]
     given = [Given(d.up_to(prize.stock), drawn=d) for d, prize in zip(draws, game.prizes, strict=True)]
     values = [prize.value for prize in game.prizes]
@@ -247,7 +252,7 @@ def _demand(game: GameTerms, plays: int, fallback: int) -> float:
 # -- redraw -------------------------------------------------------------------------------------
 
 
-def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
+def _solve_redraw(game: GameTerms, points_max: int, *, counted: bool) -> Solved:
     """A draw beyond a stock takes a unit of another prize.
 
     What prizes that run out for certain leave of the wins is a stream of draws among the others (redraw.py).
@@ -287,10 +292,7 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
         tuple(Bent(shares[i], prizes[i].value, prizes[i].stock or 0) for i in unsure),
         shift,
     )
-    low, high = range_of(total, [poisson(plays * part.chance) for part in limited])
-    spread = max(prize.value for prize in prizes)
-    margin = spread * fsum(beyond.values()) * 4
-    result = redraw.distribution(stream, max(shift, low - margin), min(high + margin, liability_of(game)), points_max)
+    result = redraw.distribution(stream, liability_of(game), points_max, counted=counted)
     if result is None:
         grid = _certain(distribution(total, points_max=points_max))
         astray = fsum(
@@ -300,7 +302,7 @@ def _solve_redraw(game: GameTerms, points_max: int) -> Solved:
             if i != j
         )
         return Solved(grid, given, REDRAW_AVERAGE, astray, sharing=rest_of)
-    for i, counts in zip(unsure, result.given, strict=True):
+    for i, counts in zip(unsure, result.given, strict=counted):
         given[i] = Given(counts.mean, given=counts)
     remaining = left - fsum(given[i].mean for i in unsure)
     for i in steady:

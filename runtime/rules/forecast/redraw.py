@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import mul
+from operator import add, mul
 from typing import Final, NamedTuple
 
-from runtime.rules.forecast.bounds import TAIL
-from runtime.rules.forecast.counts import Counts, binomial, poisson
+from runtime.rules.forecast.bounds import TAIL, range_of
+from runtime.rules.forecast.counts import Counts, binomial, drawn_below, poisson
 from runtime.rules.forecast.fourier import angles, centre_of, phased
-from runtime.rules.forecast.grid import Grid, Layout, finished, layout_of, points_for, progression
-from runtime.rules.forecast.sums import Bent, Steady, mean_turn
+from runtime.rules.forecast.grid import POINTS_MIN, Grid, Layout, finished, layout_of, progression
+from runtime.rules.forecast.sums import Bent, Steady, Sum, mean_turn
 from runtime.rules.forecast.terms import GameTerms
 
 UNLIKELY: Final = 1e-10
@@ -29,8 +29,17 @@ _DEVIATIONS: Final = 6.5
 """A normal variable deviates by more with a probability of 1e-10."""
 _NEGLIGIBLE: Final = 2 * TAIL
 """Twice, since at earlier times the integrand falls less."""
+_MANY: Final = 10**12
+_RANGES: Final = 5
+"""The groups of times for which bounds of the cost are computed."""
 _TIMES_MAX: Final = 120
-_TIMES_USUAL: Final = 25
+_ERROR: Final = 1e-7
+"""The error of the whole probability up to which the times are close enough."""
+_MICROSECONDS: Final = 500_000
+"""The time of a distribution, by its counts and points: twice as much if it is then exact."""
+_MICROSECONDS_MAX: Final = 2_000_000
+"""With more, even for the fewest points, it is not computed."""
+_TIMES_USUAL: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +96,31 @@ class _Moment(NamedTuple):
     mass: float
 
 
-def distribution(stream: Stream, low: float, high: float, points_max: int) -> Result | None:
-    """The distribution of the cost, between two bounds. None: it would take too long."""
+def distribution(stream: Stream, highest: float, points_max: int, *, counted: bool) -> Result | None:
+    """The distribution of the cost, which is at most `highest`. None: it would take too long.
+
+    counted: whether the units of the limited prizes are needed, too.
+    """
     middle = _time_of(stream, stream.mean)
-    last = [poisson(part.chance * middle) for part in stream.limited]
-    counted = [min(count.last, part.limit) - count.first + 1 for count, part in zip(last, stream.limited, strict=True)]
-    values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
-    points, affordable = 0, points_max
-    while points != affordable:
-        points, layout = affordable, layout_of(values, low, high, affordable)
-        centre, astray = _centre(stream, layout, middle)
-        step, most = _angles(stream, middle, astray)
-        affordable = points_for(_TIMES_USUAL * (most + 1), counted, points)
-        if not affordable:
-            return None
+    earliest = _earliest(stream, middle)
+    step, most = _angles(stream, middle, earliest, 0.0)
+    usual = [*_partly(stream, [poisson(part.chance * middle) for part in stream.limited])]
+    if _TIMES_USUAL * _microseconds(usual, POINTS_MIN, most) > _MICROSECONDS_MAX:
+        return None
     moments = _moments(stream, middle, step, most)
     if not moments or len(moments) > _TIMES_MAX:
+        return None
+    low, high = _range(stream, moments, highest)
+    values = [part.value for part in stream.open] + [part.value for part in stream.limited] + [stream.shift]
+    partly = [count for moment in moments for count in _partly(stream, moment.counts)]
+    points, work, layout = points_max, math.inf, layout_of(values, low, high, points_max)
+    while work > (1 + layout.exact) * _MICROSECONDS and points >= min(points_max, POINTS_MIN):
+        layout = layout_of(values, low, high, points)
+        centre, astray = _centre(stream, layout, middle)
+        step, most = _angles(stream, middle, earliest, astray)
+        work = _microseconds(partly, layout.points, most)
+        points //= 2
+    if work > _MICROSECONDS_MAX:
         return None
     turns = layout.turns
     found = [0j] * len(turns)
@@ -124,7 +142,7 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
         if max(map(abs, (*wins, *again))) < 1e-12:
             continue
         for moment in moments:
-            _add(moved, layout, moment, a * step, (wins, again), opened, found, (firsts, given))
+            _add(moved, layout, moment, a * step, (wins, again), opened, found, (firsts, given) if counted else None)
     ended = _ended(stream)
     whole = found[0].real + ended
     total = math.fsum(part.value * part.limit for part in stream.limited)
@@ -132,7 +150,7 @@ def distribution(stream: Stream, low: float, high: float, points_max: int) -> Re
         found[j] = (found[j] + ended * cmath.exp(complex(0.0, -turn * total))) / whole
         found[j] *= cmath.exp(complex(0.0, turn * (layout.first - stream.shift)))
     counts = []
-    for first, weights in zip(firsts, given, strict=True):
+    for first, weights in zip(firsts, given if counted else (), strict=False):
         weights[-1] += ended
         counts.append(Counts(first, [max(0.0, weight) for weight in weights]))
     return Result(finished(layout, found), counts, abs(1.0 - whole))
@@ -146,7 +164,7 @@ def _add(
     wins: tuple[list[complex], list[complex]],
     opened: Sequence[complex],
     found: list[complex],
-    given: tuple[list[int], list[list[float]]],
+    given: tuple[list[int], list[list[float]]] | None,
 ) -> None:
     """Adds the flux at one time and angle, and at the negated angle, to the characteristic function and the counts."""
     share, turned = stream.share, cmath.exp(complex(0.0, angle))
@@ -185,7 +203,8 @@ def _add(
             products = list(map(mul, products, wholes))
         for j, flux in enumerate(map(mul, products, rates)):
             found[j] += flux
-    _count(stream, moment, moment.weight * wins[0][0], turned, weights, ends, given, twice=angle > 0)
+    if given is not None:
+        _count(stream, moment, moment.weight * wins[0][0], turned, weights, ends, given, twice=angle > 0)
 
 
 @lru_cache(maxsize=64)
@@ -218,8 +237,8 @@ def _count(
                 rates += stream.limited[k].chance * below[k] / whole if whole else 0j
         first, inside = moment.counts[at].first, others * (rates + part.chance)
         counts = given[1][at]
-        for k, weight in enumerate(weights[at], first - given[0][at]):
-            counts[k] += (inside * weight).real
+        begins, more = first - given[0][at], [(inside * weight).real for weight in weights[at]]
+        counts[begins : begins + len(more)] = map(add, counts[begins:], more)
         counts[-1] += (others * rates * ends[at]).real
 
 
@@ -230,9 +249,21 @@ def _ended(stream: Stream) -> float:
     return binomial(stream.plays, stream.wins).at_least(stream.gone + sum(part.limit for part in stream.limited))
 
 
-def _angles(stream: Stream, middle: float, astray: float) -> tuple[float, int]:
+def _partly(stream: Stream, counts: Sequence[Counts]) -> Iterator[int]:
+    """How many counts below its limit each prize may have, of those that may be below it."""
+    for part, one in zip(stream.limited, counts, strict=True):
+        if one.first < part.limit:
+            yield min(one.last + 1, part.limit) - one.first
+
+
+def _microseconds(counted: Sequence[int], points: int, most: int) -> float:
+    """About how long these counts take at each angle."""
+    return (most + 1) * (0.25 * sum(counted) + 1.2 * points * len(counted))
+
+
+def _angles(stream: Stream, middle: float, earliest: float, astray: float) -> tuple[float, int]:
     """The nodes of the angle: their distance, and their number from 0 up. astray: how far from 0 a peak may be."""
-    spread = math.sqrt(stream.variance + middle)
+    spread = _spread(stream, earliest)
     period = math.ceil(14.0 * math.sqrt(spread**2 + 8.0 * spread + 20.0)) + 30
     if _by_wins(stream, middle):
         return angles(period, stream.variance, TAIL)
@@ -252,23 +283,36 @@ def _centre(stream: Stream, layout: Layout, middle: float) -> tuple[float, float
 
 
 def _moments(stream: Stream, middle: float, step: float, most: int) -> list[_Moment]:
-    """The nodes of the time at which the flux is not negligible."""
+    """The nodes of the time at which the flux is not negligible, so close that they add up to the whole probability."""
     spread = math.sqrt(stream.variance + middle)
-    rate = max(1e-12, (_given(stream, middle * 1.01) - _given(stream, middle)) / (0.01 * middle))
-    width = min(0.3, 0.5 * spread / rate / middle)
+    now, later = (
+        _won(stream, time, [poisson(part.chance * time) for part in stream.limited]) for time in (middle, middle * 1.01)
+    )
+    rate = max(1e-12, (later - now) / (0.01 * middle))
+    width, before = min(0.3, 0.5 * spread / rate / middle), math.inf
     found: dict[int, _Moment] = {}
-    for direction in (1, -1):
-        k = 0 if direction > 0 else -1
-        while len(found) <= _TIMES_MAX:
-            moment = _moment(stream, middle * math.exp(k * width), width, step, most)
-            found[k] = moment
-            ahead = _given(stream, moment.time) - stream.mean
-            if moment.mass < 3e-9 and abs(k) > 4:
-                break
-            if direction * ahead > 7.0 * math.sqrt(stream.variance + max(0.0, stream.mean + ahead)) + 10.0:
-                break  # The number of wins is certain to differ.
-            k += direction
-    return [found[k] for k in sorted(found) if found[k].mass > 1e-9]
+    kept: list[_Moment] = []
+    while True:
+        for direction in (1, -1):
+            k = 0 if direction > 0 else -1
+            while len(found) <= _TIMES_MAX:
+                if k not in found:
+                    found[k] = _moment(stream, middle * math.exp(k * width), width, step, most)
+                ahead = _won(stream, found[k].time, found[k].counts) - stream.mean
+                if found[k].mass < 3e-9 and abs(k) > 4:
+                    break
+                if direction * ahead > 7.0 * math.sqrt(stream.variance + max(0.0, stream.mean + ahead)) + 10.0:
+                    break  # The number of wins is certain to differ.
+                k += direction
+        error = abs(1.0 - _ended(stream) - math.fsum(moment.mass for moment in found.values()))
+        if before < math.inf and len(found) > _TIMES_MAX:
+            return kept
+        kept = [found[k] for k in sorted(found) if found[k].mass > 1e-9]
+        if error < _ERROR or error > before / 2 or len(found) > _TIMES_MAX:
+            return kept
+        width, before = width / 2, error
+        halves = ((2 * k, one._replace(weight=one.weight / 2, mass=one.mass / 2)) for k, one in found.items())
+        found = dict(halves)
 
 
 def _moment(stream: Stream, time: float, width: float, step: float, most: int) -> _Moment:
@@ -281,10 +325,7 @@ def _moment(stream: Stream, time: float, width: float, step: float, most: int) -
         product = stream.wins_turned(angle) * cmath.exp(time * stream.share * (turned - 1.0))
         rates = complex(stream.share)
         for part, count, end in zip(stream.limited, counts, full, strict=True):
-            below, one = 0j, cmath.exp(complex(0.0, angle * count.first))
-            for weight in count.weights[: max(0, min(count.last, part.limit - 1) - count.first + 1)]:
-                below += weight * one
-                one *= turned
+            below = sum(phased(count.weights[: max(0, part.limit - count.first)], angle, count.first))
             whole = below + end * cmath.exp(complex(0.0, angle * part.limit))
             product *= whole
             rates += part.chance * below / whole if whole else 0j
@@ -292,9 +333,55 @@ def _moment(stream: Stream, time: float, width: float, step: float, most: int) -
     return _Moment(time, width * time, counts, full, mass * width * time * step / (2 * math.pi))
 
 
-def _given(stream: Stream, time: float) -> float:
-    """The expected units won by this time of the stream."""
-    return time * stream.share + math.fsum(poisson(part.chance * time).up_to(part.limit) for part in stream.limited)
+def _won(stream: Stream, time: float, counts: Sequence[Counts]) -> float:
+    """The expected units won by this time of the stream. counts: of the draws of the limited prizes by then."""
+    parts = zip(counts, stream.limited, strict=True)
+    return time * stream.share + math.fsum(count.up_to(part.limit) for count, part in parts)
+
+
+def _spread(stream: Stream, time: float) -> float:
+    """The standard deviation of the units won by this time, without the number of wins."""
+    parts = ((poisson(part.chance * time), part.limit) for part in stream.limited)
+    return math.sqrt(stream.variance + time * stream.share + math.fsum(one.variance_up_to(most) for one, most in parts))
+
+
+def _earliest(stream: Stream, middle: float) -> float:
+    """The time before which the stream stops with a negligible probability."""
+    time = middle
+    for _ in range(4):  # The earlier, the wider the spread.
+        time = _time_of(stream, max(0.0, stream.mean - 7.0 * _spread(stream, time) - 10.0))
+    return time
+
+
+def _range(stream: Stream, moments: Sequence[_Moment], highest: float) -> tuple[float, float]:
+    """Bounds of the cost, which only rises: from those of the times at which the stream may stop.
+
+    The more units are won by a time, the likelier is a stop by then, and the unlikelier a low cost. So both together
+    are at most as likely as if they were independent, and a bound at an unlikely time may be exceeded more often.
+    """
+    low, high, ended = math.inf, stream.shift, _ended(stream)
+    wide = -(-len(moments) // _RANGES)
+    for at in range(0, len(moments), wide):
+        before = max(0, at - 1)
+        first, last = moments[before], moments[min(at + wide, len(moments) - 1)]
+        stopped = math.fsum(moment.mass for moment in moments[: at + wide])
+        left = ended + math.fsum(moment.mass for moment in moments[before:])
+        low = min(low, _range_at(stream, first.time, stopped)[0])
+        high = max(high, _range_at(stream, last.time, left)[1])
+    return max(stream.shift, low), highest if ended > UNLIKELY else min(high, highest)
+
+
+def _range_at(stream: Stream, time: float, mass: float) -> tuple[float, float]:
+    """Bounds of the cost at a time of the stream, for a part of the whole probability.
+
+    So many plays make the counts those of independent processes.
+    """
+    counts, share = [poisson(part.chance * time) for part in stream.limited], time / _MANY
+    steady = [part._replace(chance=part.chance * share) for part in stream.open]
+    limited = tuple(part._replace(chance=part.chance * share) for part in stream.limited)
+    rest = Steady(1.0 - share, 0.0)
+    tail = max(1.0, TAIL + math.log(min(1.0, mass)))
+    return range_of(Sum(_MANY, (*steady, rest), limited, stream.shift), counts, tail)
 
 
 def _time_of(stream: Stream, units: float) -> float:
@@ -331,17 +418,17 @@ def gone_for_certain(game: GameTerms) -> tuple[list[int], list[int]]:
     while True:
         rest = math.fsum(prizes[i].chance for i in open_)
         left = int(least - sum(prizes[i].stock or 0 for i in gone))
-        found = [
+        found = (
             i
             for i in open_
             if (stock := prizes[i].stock) is not None
             and left > 0
-            and binomial(left, prizes[i].chance / rest).below(stock) < UNLIKELY
-        ]
-        if not found:
+            and drawn_below(left, prizes[i].chance / rest, stock) < UNLIKELY
+        )
+        if (sold := next(found, None)) is None:
             return gone, open_
-        gone.append(found[0])
-        open_.remove(found[0])
+        gone.append(sold)
+        open_.remove(sold)
 
 
 def unsure_of(game: GameTerms, shares: dict[int, float], left: float) -> list[int]:
@@ -355,7 +442,7 @@ def unsure_of(game: GameTerms, shares: dict[int, float], left: float) -> list[in
             for i, share in shares.items()
             if i not in unsure
             and (stock := game.prizes[i].stock) is not None
-            and binomial(most, min(1.0, share / rest)).at_least(stock + 1) >= UNLIKELY
+            and drawn_below(most, min(1.0, share / rest), stock + 1) <= 1.0 - UNLIKELY
         ]
         if not found:
             return unsure

@@ -279,6 +279,7 @@ def test_arguments_that_are_passed_over_are_negligible(values: tuple[float, floa
 EDGES = {
     "all gone": ((1 / 600, 5, 25.0), (1 / 750, 1, 1.0), (0.018, 30, 25.0)),
     "never drawn": ((0.0, 5, 10.0), (0.02, 30, 25.13), (0.02, 21, 33.333)),
+    "as many wins as units": ((0.02, 30, 1.0), (0.0054, 8, 7.0)),
 }
 
 
@@ -287,6 +288,7 @@ def test_redraw_forecast_at_the_edge_of_its_costs_is_that_of_its_states(name: st
     game = GameTerms(tuple(PrizeTerms(str(i), *of) for i, of in enumerate(EDGES[name])), 1_500, "redraw")
     exact, found = chain.forecast(game, liability_of(game), ()), large.forecast(game, liability_of(game), ())
     assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes], rel=1e-4)
+    assert [one.run_out for one in found.prizes] == pytest.approx([one.run_out for one in exact.prizes], abs=1e-5)
     assert found.costs.above(0) == pytest.approx(1, abs=1e-5)
     for share in (0.01, 0.5, 0.99):
         margin = found.cost_error + found.costs.spread

@@ -11,8 +11,9 @@ from typing import Annotated, BinaryIO, NoReturn
 import aiohttp
 from cyclopts import Parameter
 
-from runtime.commands.connection import EXIT_FILE, EXIT_UNCONFIRMED, Connection, fail
+from runtime.commands.connection import EXIT_UNCONFIRMED, Connection, fail
 from runtime.commands.documents import InvalidFile
+from runtime.commands.environment import EXIT_FILE
 
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do not ask for confirmation.")]
 """The option of commands that ask for confirmation."""

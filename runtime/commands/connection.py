@@ -23,7 +23,6 @@ from runtime.commands import documents
 from runtime.commands.environment import EXIT_USE
 
 EXIT_REFUSED: Final = 1
-EXIT_FILE: Final = 3
 EXIT_UNREACHABLE: Final = 4
 EXIT_UNCONFIRMED: Final = 5
 EXIT_WAITING: Final = 6

@@ -12,6 +12,9 @@ from runtime.settings import Settings, SettingsError
 EXIT_USE: Final = 2
 """Usage error: in the command line or the environment."""
 
+EXIT_FILE: Final = 3
+"""A file is invalid, or cannot be read or written."""
+
 
 def settings_for(*roles: str) -> Settings:
     """The environment's settings for `roles`. Ends the process with one line per invalid or missing setting.

@@ -41,13 +41,13 @@ _FILLER: Final = _Filler()
 
 
 def day(seconds: int) -> str:
-    """2027-01-31"""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    """2027-01-31; empty without a time."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d") if seconds else ""
 
 
 def minute(seconds: int) -> str:
-    """2027-01-31 09:00:00Z"""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    """2027-01-31 09:00:00Z; empty without a time."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if seconds else ""
 
 
 def second(seconds: int) -> str:

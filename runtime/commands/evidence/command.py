@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cyclopts import App
 
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_FILE
 from runtime.commands.evidence import dossier as dossiers
 from runtime.commands.evidence import receipts
 from runtime.commands.evidence.findings import Finding, printable, read_object, report
@@ -19,6 +19,7 @@ from runtime.commands.groups import DOSSIER, VERIFY
 from runtime.commands.groups.log.witness import State
 from runtime.rules.log.notes import VerifierKey, read_checkpoint
 from runtime.rules.log.stamps import read_certificates
+from runtime.rules.raffle.selection import FORMAT as DRAW_FORMAT
 from runtime.rules.sealing import Opener
 
 app = App(name="verify", help=VERIFY)
@@ -80,7 +81,10 @@ def open_dossier(file: Path, /, *, key: Path) -> None:
 
 
 def _of_receipt(file: Path, commitment: str, key: VerifierKey | None, witness: State | None) -> list[Finding]:
-    receipt = receipts.read_receipt(file.read_bytes())
+    text = file.read_bytes()
+    if text.startswith(f'{{"format":"{DRAW_FORMAT}"'.encode()):
+        raise ValueError(f"{file} is the evidence of a draw; use `tombola draws verify`")
+    receipt = receipts.read_receipt(text)
     if receipt is None:
         raise ValueError(f"neither {receipts.KIND} nor {dossiers.KIND}")
     findings = receipts.verify(receipt, commitment=commitment, key=key)
@@ -97,4 +101,4 @@ def _errors(command: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError) as error:
         print(f"tombola {command}: {printable(str(error))}", file=sys.stderr)
-        sys.exit(EXIT_USE)
+        sys.exit(EXIT_FILE)

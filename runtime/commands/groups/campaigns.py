@@ -18,7 +18,6 @@ from runtime.commands.builder import app_of
 from runtime.commands.confirm import confirmed, fail_invalid_file, file_errors, replacing
 from runtime.commands.connection import (
     DEFAULTS,
-    EXIT_FILE,
     EXIT_REFUSED,
     Connection,
     Edge,
@@ -33,7 +32,7 @@ from runtime.commands.connection import (
     text_console,
 )
 from runtime.commands.documents import Document
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_FILE, EXIT_USE
 from runtime.commands.progress import progress
 from runtime.commands.resources import change_json, show
 from runtime.http import gallery

@@ -14,7 +14,7 @@ from runtime.commands.builder import app_of
 from runtime.commands.confirm import file_errors
 from runtime.commands.connection import DEFAULTS, Connection, connected, print_result
 from runtime.commands.documents import InvalidFile, Problem
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_FILE
 from runtime.commands.evidence.draws import verify as findings_of
 from runtime.commands.evidence.findings import report
 from runtime.commands.progress import progress
@@ -95,5 +95,5 @@ def verify(file: Path, *, root: str = "") -> None:
         findings = findings_of(file, root)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"tombola draws verify: {error}", file=sys.stderr)
-        sys.exit(EXIT_USE)
+        sys.exit(EXIT_FILE)
     report(findings)

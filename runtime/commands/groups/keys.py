@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from runtime.commands.builder import app_of
-from runtime.commands.environment import EXIT_USE, fail_to_start, settings_for
+from runtime.commands.environment import EXIT_FILE, fail_to_start, settings_for
 from runtime.commands.stores import fail_store
 from runtime.errors import Fault
 from runtime.operations.key_rotation import NotDone, Rotated, rotate_all
@@ -73,6 +73,6 @@ def open_copy(copy: Path, /, *, key: Path) -> None:
         document = opened(copy.read_text(), key)["opening"]
     except (OSError, ValueError, KeyError) as error:
         print(f"tombola keys: {error}", file=sys.stderr)
-        sys.exit(EXIT_USE)
+        sys.exit(EXIT_FILE)
     print(document)
     print(f"commitment {commitment(document)}", file=sys.stderr)

@@ -374,7 +374,7 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
     other = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (tmp_path / "key.pem").write_bytes(other)
     refused = await tombola("dossier", "open", "dossier.jsonl", "--key", "key.pem")
-    assert refused.code == 2 and "not for this key" in refused.err
+    assert refused.code == 3 and "not for this key" in refused.err
     trusted = read_certificates(tmp_path / "tsa" / "root.pem")
     await tamper(world.stack, "UPDATE draws SET result_hash = '00' WHERE tenant_id = $1")
     assert {row.partition("_")[0] for _, row in await found(world.stack)} == {"draw draw"}

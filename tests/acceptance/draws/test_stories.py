@@ -91,6 +91,8 @@ async def test_official_checks_a_raffle_with_a_public_number(world: World, tmp_p
         tombola.file(await answer.text(), "draw.jsonl")
     checked = await tombola("draws", "verify", "draw.jsonl", "--root", root)
     assert (checked.code, "FAILED" in checked.out, "compare it with 'Lotto" in checked.out) == (0, False, True)
+    other = await tombola("verify", "draw.jsonl")
+    assert other.code == 3 and "use `tombola draws verify`" in other.err
     assert "FAILED" not in await check_dossier(world, tombola)
     change = "UPDATE draws SET result_hash = $3 WHERE tenant_id = $1 AND draw_id = $2"
     await change_a_row(world, tombola, change, f"draw {draw_id}", "00", confirmed["result_hash"])

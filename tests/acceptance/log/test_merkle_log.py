@@ -278,7 +278,10 @@ async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path)
     assert (await visit_with("--state", "w.json")).code == 0, "only new entries"
     named = await visit_with("--state", "w.json", "--all")
     assert named.code == 1 and "play_" in named.out and "was changed" in named.out
-    assert (await visit_with("--state", "w.json", url=f"{base}/no")).code == 4
+    for unreachable in (f"{base}/no", "http://127.0.0.1:9/log"):
+        assert (await visit_with("--state", "w.json", url=unreachable)).code == 4
+    (tmp_path / "w.json").write_text("[]")
+    assert (await visit_with("--state", "w.json")).code == 3
 
 
 async def written(world: World, tombola: Operator) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_usage_says_what_is_typed_and_which_field_it_sets() -> None:
         ("{config.url}", {"config": None}, ""),
         ("{amount:+}, {left:,} left", {"amount": 5, "left": 1200}, "+5, 1,200 left"),
         ("{http_status:some} {error}", {"http_status": 0, "error": "away"}, "away"),
-        ("{at:day} {at:minute}", {"at": 1_800_000_000}, "2027-01-15 2027-01-15 08:00:00Z"),
+        ("{at:day} {at:minute}|{no:minute}", {"at": 1_800_000_000, "no": 0}, "2027-01-15 2027-01-15 08:00:00Z|"),
         *(("{total:stock}", {"total": 0}, "unlimited"), ("{:remaining}", {"total": 5, "remaining": 2}, "2 of 5")),
         ("{:pool}", {"channel": "none", "codes_available": 0}, ""),
         ("{:player_status}", {"merged_into": "player_b", "erased_at": 0, "status": "active"}, "merged into player_b"),

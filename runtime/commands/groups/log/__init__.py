@@ -13,8 +13,9 @@ from cyclopts import Parameter
 
 from runtime.commands.builder import app_of
 from runtime.commands.connection import EXIT_UNREACHABLE
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_FILE, EXIT_USE
 from runtime.commands.groups.log.witness import (
+    BadState,
     Distrusted,
     Fetch,
     State,
@@ -88,12 +89,12 @@ def witness(
     except (Distrusted, stamps.BadStamp) as error:
         print(f"FAILED {error}", file=sys.stderr)
         sys.exit(EXIT_REFUTED)
-    except (ValueError, OSError) as error:
-        print(f"tombola log witness: {error}", file=sys.stderr)
-        sys.exit(EXIT_USE)
-    except (_Unreachable, aiohttp.ClientError, TimeoutError) as error:
+    except (_Unreachable, aiohttp.ClientError, TimeoutError) as error:  # Most are OSError too.
         print(f"tombola log witness: {url}: {str(error) or type(error).__name__}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)
+    except (ValueError, OSError) as error:
+        print(f"tombola log witness: {error}", file=sys.stderr)
+        sys.exit(EXIT_FILE if isinstance(error, OSError | BadState) else EXIT_USE)
     if problems:
         sys.exit(EXIT_REFUTED)
 

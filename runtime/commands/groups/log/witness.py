@@ -50,6 +50,10 @@ Fetch = Callable[[str], Awaitable[bytes]]
 """Fetches a path below the log's URL."""
 
 
+class BadState(ValueError):
+    """The file is not the state of a witness."""
+
+
 class Distrusted(Exception):
     """The log is not what it was, or its signature is wrong. The message says what."""
 
@@ -71,13 +75,13 @@ class State:
 
     @classmethod
     def load(cls, file: Path) -> State | None:
-        """The state in the file; None if there is none yet. ValueError if it is damaged."""
+        """The state in the file; None if there is none yet. BadState if it is damaged."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except TypeError as error:
-            raise ValueError(f"{file} is not the state of a witness") from error
+        except (TypeError, ValueError) as error:
+            raise BadState(f"{file} is not the state of a witness") from error
 
     def store(self, file: Path) -> None:
         """Replaces the file, so that an interruption leaves the old state or the new one."""

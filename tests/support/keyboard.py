@@ -52,7 +52,7 @@ WALK: Final = """([within, back]) => {
     const usable = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && !one.inert
         && (one.matches(CONTROLS) || (one.getRootNode() === document && window.byMouse.get(one)?.size > 0));
     const root = within ? document.querySelector(within) : document;
-    const stops = [], wrong = [], of = new Map();
+    const stops = [], wrong = [], unseen = [], of = new Map();
     let last = null, rests = 0, over = false;
     const stop = (at) => {
         if (over || !at) {
@@ -75,7 +75,7 @@ WALK: Final = """([within, back]) => {
         for (let up = at; up && up !== document.body; up = up.parentElement ?? up.getRootNode().host) y += up.scrollTop;
         of.set(at, stops.length);
         stops.push({ at, looks: looks(at), left, right, top: top + y, bottom: bottom + y });
-        if (!shown(at)) wrong.push(`is reached and not to be seen: ${named(at)}`);
+        if (!shown(at)) unseen.push(at);
         if (within && !root.contains(at)) wrong.push(`is outside of ${within}: ${named(at)}`);
     };
     const pressed = (event) => {
@@ -87,6 +87,10 @@ WALK: Final = """([within, back]) => {
         over: () => over,
         end: () => {
             removeEventListener("keydown", pressed, true);
+            for (const at of unseen.filter((one) => one.isConnected)) {
+                at.focus(); // Again, since the page may have moved meanwhile.
+                if (!shown(at)) wrong.push(`is reached and not to be seen: ${named(at)}`);
+            }
             deep()?.blur();
             const all = flat(root), places = new Map(all.map((one, i) => [one, i]));
             // As good as reached: another link to there, a field in a place to drop onto, a chart's numbers.

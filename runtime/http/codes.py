@@ -55,10 +55,13 @@ _EXPIRIES: Final = frozenset({"expires_at", "expires", "expiry", "valid_until"})
 Scope = Callable[[web.Request], m.Scope | None]
 
 
+_DATE: Final = len("2026-12-31")
+
 _DELIMITERS: Final = ",;\t"
 """CSV delimiters. Spreadsheets use a semicolon in locales with a decimal comma."""
 
 _UNSPLIT: Final = "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
+_UNNAMED: Final = "has a date in another column: add a header line such as `code,expires_at`"
 
 
 class Line(NamedTuple):
@@ -125,11 +128,14 @@ class CsvLines(TextLines):
         super().__init__()
         self._delimiter = _DELIMITERS[0]
         self._expiry = 0
+        self._has_header = self._is_dated = False
 
     def cells(self, line: str) -> tuple[str, int]:
         if self._line == 1 and self._is_heading(line):
+            self._has_header = True
             return "", 0
         cells = _split(line, self._delimiter)
+        self._is_dated = not self._has_header and any(len(one) >= _DATE and expiry(one) > 0 for one in cells[1:])
         return cells[0], expiry(cells[self._expiry]) if 0 < self._expiry < len(cells) else 0
 
     def _is_heading(self, line: str) -> bool:
@@ -142,8 +148,12 @@ class CsvLines(TextLines):
         return False
 
     def wrong(self, code: str) -> str:
-        """Rejects an unsplit line: the whole line, date included, would become the code that a winner gets."""
-        return _UNSPLIT if ";" in code or "\t" in code else ""
+        """Rejects a line that is not split, which would become the code with its date, and an expiry without a header,
+        which would be ignored.
+        """
+        if ";" in code or "\t" in code:
+            return _UNSPLIT
+        return _UNNAMED if self._is_dated else ""
 
 
 def _split(line: str, delimiter: str) -> list[str]:

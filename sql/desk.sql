@@ -109,12 +109,13 @@ LIMIT $6
 
 -- name: turn_entries
 -- Movements of turns of player $2, the newest first, after $5 (NULL: from the newest); $3 and $4 as above.
+-- By the time in the ids, which begin with turn_ or entry_.
 SELECT entry_id AS id, campaign_id, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM turn_entries
 WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR campaign_id = $3)
   AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
-  AND ($5::text IS NULL OR entry_id < $5)
-ORDER BY entry_id DESC
+  AND ($5::text IS NULL OR split_part(entry_id, '_', 2) < split_part($5, '_', 2))
+ORDER BY split_part(entry_id, '_', 2) DESC
 LIMIT $6
 
 -- name: completions

@@ -92,6 +92,12 @@ async def test_turns_are_given_once_for_a_key_and_noted(world: World) -> None:
     assert (await world.round(game, player)).code == "OK"
     entry = await last_entry(world.stack, player)
     assert (entry["action"], entry["after"]["why"]) == ("player.grant_turns", "the app broke off a play")
+    await give(world, player, "k3", amount=1)
+    path = f"/admin/players/{player}/turns/ledger"
+    first = await world.stack.admin("GET", path, limit=2)
+    rest = await world.stack.admin("GET", path, limit=2, cursor=first.data["pagination"]["next_cursor"])
+    found = [row["amount"] for row in (*first.data["items"], *rest.data["items"])]
+    assert found == [1, -1, 1, 2]
 
 
 async def test_turns_with_a_wrong_field_are_refused(world: World) -> None:

@@ -16,6 +16,12 @@ BACK_UP, RESTORE, _ = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 SHOWN = "SELECT code_id FROM codes WHERE reward_id IS NOT NULL"
 
 
+def test_previous_database_is_dumped_before_it_is_deleted_and_is_there_for_the_last_step() -> None:
+    blocks = [text for text in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL) if "pg_restore" in text]
+    for block, deletion in zip(blocks, ("docker volume rm", "kubectl delete -k"), strict=True):
+        assert block.index("> previous.dump") < block.index(deletion) < block.index("-d previous < previous.dump")
+
+
 async def run(command: str, server: Postgres, url: str, directory: Path) -> None:
     path = f"{server.bin_dir}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "DATABASE_URL": url, "PREVIOUS_URL": url}
@@ -37,10 +43,9 @@ async def test_backup_of_a_running_stack_plays_on_from_an_empty_database(
         shown = await world.database.fetch(SHOWN)
     (query,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "shown.sql").write_text(query.replace("2026-01-31 12:00:00+00", moment))
-    listing, *restoring = RESTORE.splitlines()
-    await run(listing, postgres, database_url, tmp_path)
-    for command in restoring:
-        await run(command, postgres, empty_database_url, tmp_path)
+    for command in RESTORE.splitlines():
+        url = database_url if "PREVIOUS_URL" in command else empty_database_url
+        await run(command, postgres, url, tmp_path)
     assert await migrate(empty_database_url) == []
     async with new_stack(settings_of(empty_database_url, valkey_url)) as stack:
         after = World(stack, world.campaign_id)

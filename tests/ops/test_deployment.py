@@ -256,8 +256,7 @@ def test_migrations_alone_are_done_by_the_role_that_owns_the_tables() -> None:
     users = {role: url.partition("://")[2].partition(":")[0] for role, url in urls.items()}
     assert {role for role, user in users.items() if user == "tombola_owner"} == {"migrate"}
     assert set(users.values()) == {"tombola", "tombola_owner"}
-    superuser = {name for name, one in services.items() if "POSTGRES_PASSWORD" in one.get("environment", {})}
-    assert superuser == {"postgres"}
+    assert [name for name, one in services.items() if "POSTGRES_PASSWORD" in one.get("environment", {})] == ["postgres"]
     for role, pod in kubernetes.pods("production").items():
         (container,) = pod["containers"]
         held = {one["secretRef"]["name"] for one in container["envFrom"] if "secretRef" in one}
@@ -269,9 +268,9 @@ def test_migrations_alone_are_done_by_the_role_that_owns_the_tables() -> None:
 
 def test_edges_alone_are_reachable_from_outside_compose() -> None:
     services = COMPOSE["services"]
-    published = {name: one["ports"] for name, one in services.items() if "ports" in one}
     consumer, admin = ["127.0.0.1:8081:8081"], ["127.0.0.1:8082:8082"]
-    assert published == {"consumer": consumer, "admin": admin, "all": consumer + admin}
+    published = {"consumer": consumer, "admin": admin, "all": consumer + admin}
+    assert {name: one["ports"] for name, one in services.items() if "ports" in one} == published
 
 
 def test_core_and_edges_run_either_together_or_apart() -> None:
@@ -282,12 +281,14 @@ def test_core_and_edges_run_either_together_or_apart() -> None:
 
 
 def test_networks_of_compose_are_internal() -> None:
-    services = COMPOSE["services"]
-    on = {name: set(one["networks"]) for name, one in services.items()}
-    assert {name for name, networks in on.items() if "database" in networks} == {
-        "postgres", *(role for role, needs in NEEDS.items() if "DATABASE_URL" in needs)
-    }  # fmt: skip
+    on = {name: set(one["networks"]) for name, one in COMPOSE["services"].items()}
+    stored = {"postgres", *(role for role, needs in NEEDS.items() if "DATABASE_URL" in needs)}
+    assert {name for name, networks in on.items() if "database" in networks} == stored
     assert all(COMPOSE["networks"][name]["internal"] for name in ("database", "valkey", "core"))
+    page = (ROOT / "docs/how-to/size-and-scale.md").read_text()
+    (file,) = re.findall(r"```text\n(services:.*?)```", page, re.DOTALL)
+    joining = {name for name, one in yaml.safe_load(file)["services"].items() if one == {"networks": ["outside"]}}
+    assert joining == {name for name in NEEDS if "database" in on[name] and "outside" not in on[name]}
 
 
 def test_example_environment_names_every_variable_that_compose_requires() -> None:

@@ -45,8 +45,7 @@ def test_imports_of_the_examples_are_installed_by_ops_up() -> None:
         for node in ast.walk(ast.parse(program)):
             names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
-            for name in (name.partition(".")[0] for name in names):
-                assert name in sys.stdlib_module_names or name in installed | {"runtime"}, name
+            assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, *installed, "runtime"}
 
 
 def test_readme_is_short_and_its_links_exist() -> None:
@@ -164,8 +163,6 @@ def test_constraints_name_no_host() -> None:
 
 
 FAIRNESS = (ROOT / "docs/explanation/fairness.md").read_text()
-
-
 PROOF = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 

@@ -820,6 +820,10 @@ FROM players AS g
 CROSS JOIN LATERAL (
     SELECT 'plays' AS what, count(*) AS n FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = g.player_id
     UNION ALL
+    SELECT 'game_players', count(*) FROM game_players AS c
+    WHERE c.tenant_id = $1 AND c.player_id = g.player_id AND c.plays > 0
+      AND c.game_id = ANY(ARRAY(SELECT o.game_id FROM games AS o WHERE o.tenant_id = $1))
+    UNION ALL
     SELECT 'balances', count(*) FROM balances AS b WHERE b.tenant_id = $1 AND b.player_id = g.player_id
     UNION ALL
     SELECT 'ledger_entries', count(*) FROM ledger_entries AS e WHERE e.tenant_id = $1 AND e.player_id = g.player_id

@@ -31,7 +31,7 @@ UPDATE referrals AS r SET player_id = $3::text WHERE r.tenant_id = $1 AND r.play
     SELECT FROM referrals AS o WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.campaign_id = r.campaign_id);
 
 -- name: lock_play_counts
--- Locks both players' play counts of the guest's games, $4, by key. Creates missing rows of the player, so that no play
+-- Locks both players' play counts of those games $4 that the guest has played, by key. Creates missing rows of the player, so that no play
 -- can insert one meanwhile; plays lock these rows in the same order.
 INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
 SELECT $1::text, g.game_id, who.player_id, 0, g.day, 0
@@ -339,7 +339,8 @@ ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded +
 SELECT FROM plays WHERE tenant_id = $1 AND player_id = $2 ORDER BY play_id FOR UPDATE;
 
 -- name: move_plays
--- Moves the plays and returns their games. An idempotency key that the player has used too is cleared.
+-- Moves the plays. Returns their games, and those of archived campaigns: their plays are deleted, but remain counted. An
+-- idempotency key that the player has used too is cleared.
 WITH moved AS (
     UPDATE plays AS p SET
         player_id = $3::text,
@@ -351,7 +352,7 @@ WITH moved AS (
     WHERE p.tenant_id = $1 AND p.player_id = $2
     RETURNING p.game_id
 )
-SELECT DISTINCT game_id FROM moved;
+SELECT game_id FROM moved UNION SELECT unnest(archived_games($1));
 
 -- name: record_surplus
 -- Records on plays $2 how many of their wins ($3) and points ($4) stay with the guest, so that they do not count for the

@@ -143,11 +143,8 @@ async def test_completions_move_except_those_of_both(connection: asyncpg.Connect
     assert await rows(connection, "quest_completions", "player_id, quest_id, period, idempotency_key") == [
         *(("ann", "q1", "d1", "anns"), ("ann", "q1", "d2", "guests"), ("ann", "q1", "d9", "elsewhere")),
         *(("ann", "q2", "d1", "elsewhere"), ("ann", "q3", "d1", None), ("ann", "q3", "d2", "used")),
-        *(
-            *(("ann", "q3", "d3", None), ("ann", "q4", "d1", None), ("bob", "q1", "d1", None)),
-            ("bob", "q1", "d2", "guests"),
-        ),
-        *(("bob", "q2", "d1", "elsewhere"), ("gus", "q1", "d1", "both")),
+        *(("ann", "q3", "d3", None), ("ann", "q4", "d1", None), ("bob", "q1", "d1", None)),
+        *(("bob", "q1", "d2", "guests"), ("bob", "q2", "d1", "elsewhere"), ("gus", "q1", "d1", "both")),
     ]
 
 
@@ -158,6 +155,8 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, sess
     FROM (VALUES ('y1', 'g1', 'gus', 'both'), ('y2', 'g1', 'gus', 'guests'), ('y3', 'g2', 'gus', 'both'),
                  ('y4', 'g1', 'ann', 'both'), ('y5', 'g1', 'bob', 'guests'), ('y6', 'g2', 'ann', 'anns'))
         AS v (play, game, player, key);
+INSERT INTO games SELECT 't', 'g' || n, 'c' || n, '', '' FROM generate_series(3, 4) AS n;
+INSERT INTO play_archives SELECT 't', campaign_id, 1, '', 1, '', 0, 0, 1, 0, '', 'a' FROM games WHERE game_id = 'g3';
 INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode) VALUES
     ('t', 'b1', 'B', 'score', 'sum'), ('t', 'b2', 'B', 'score', 'sum'), ('t', 'b3', 'B', 'score', 'sum');
 INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason) VALUES
@@ -170,9 +169,9 @@ INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reaso
 """
 
 
-async def test_plays_move_and_name_each_game_once(connection: asyncpg.Connection) -> None:
+async def test_plays_move_and_name_each_game_once_also_if_archived(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
-    assert sorted(await ask(connection, "merging.move_plays", "gus", "ann")) == [("g1",), ("g2",)]
+    assert sorted(await ask(connection, "merging.move_plays", "gus", "ann")) == [("g1",), ("g2",), ("g3",)]
     assert await rows(connection, "plays", "play_id, player_id, idempotency_key") == [
         *(("y1", "ann", None), ("y2", "ann", "guests"), ("y3", "ann", "both")),
         *(("y4", "ann", "both"), ("y5", "bob", "guests"), ("y6", "ann", "anns")),

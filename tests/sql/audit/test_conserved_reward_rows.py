@@ -258,6 +258,7 @@ MERGED: Final[dict[str, Case]] = {
     "player_merged": (
         """+ plays play_id player_id: p1 ann | p2 gus | p3 gor;
         + balances player_id: ann | gus;
+        + game_players player_id game_id plays: ann g1 1 | gus g2 1 | gea g2 0;
         + ledger_entries player_id reason=adjustment: ann | gus;
         + contacts contact_id player_id value: x1 ann 1 | x2 gus 2;
         + rewards reward_id player_id status type: r1 ann won goods | r2 gus won turns | r3 gus fulfilled goods |
@@ -272,9 +273,9 @@ MERGED: Final[dict[str, Case]] = {
         + redemptions redemption_id player_id receipt_id: r1 ann t1 | r2 gus t2;
         + turn_balances player_id campaign_id balance: gus c1 2 | gea c1 2 | gea c2 0 | ann c1 2 | gil c1 2;""",
         "ann,gus,gea,gil,gal",
-        """gus|plays|0|1; gus|balances|0|1; gus|ledger_entries|0|1; gus|contacts|0|1; gus|rewards|0|1
-           gus|milestone_grants|0|1; gus|quest_completions|0|1; gus|quest_events|0|1; gus|redemptions|0|1
-           gea|turn_balances|0|1; gil|merged_into|0|1; gal|merged_into|0|1""",
+        """gus|plays|0|1; gus|game_players|0|1; gus|balances|0|1; gus|ledger_entries|0|1; gus|contacts|0|1
+           gus|rewards|0|1; gus|milestone_grants|0|1; gus|quest_completions|0|1; gus|quest_events|0|1
+           gus|redemptions|0|1; gea|turn_balances|0|1; gil|merged_into|0|1; gal|merged_into|0|1""",
     ),
     "player_turns_merged": (
         """INSERT INTO turn_entries (player_id, campaign_id, amount, reason, reference_id, entry_id)

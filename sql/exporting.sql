@@ -17,7 +17,7 @@ ORDER BY x.contact_id LIMIT $4
 
 -- name: session
 -- Logins.
-SELECT x.login_id AS key, to_jsonb(x) - '{tenant_id,player_id,turned_by,generation,repeats}'::text[] AS data
+SELECT x.login_id AS key, to_jsonb(x) - '{tenant_id,player_id,turned_by,generation,repeated,repeats}'::text[] AS data
 FROM logins AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.login_id > $3)
 ORDER BY x.login_id LIMIT $4

@@ -43,7 +43,8 @@ WITH turned AS (
     UPDATE logins SET
         generation = generation + 1,
         expires_at = least(now() + make_interval(secs => $5::float8), ends_at),
-        repeats = CASE WHEN turned_by = '' THEN repeats ELSE 0 END,
+        repeats = CASE WHEN repeated THEN repeats ELSE 0 END,
+        repeated = false,
         turned_by = $4,
         turned_at = now()
     WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
@@ -56,11 +57,12 @@ login_time AS (
 SELECT player_id, merchant_id, unix(ends_at) AS ends_at FROM turned;
 
 -- name: rotate_again
--- The grace period: client $4, which used generation $3 at most $5 seconds ago, may use it once more while the next one is
--- unused; for at most $6 generations in a row. No row: another client, too late, a third use, or too often.
-UPDATE logins SET turned_by = '', repeats = repeats + 1
+-- The grace period: client $4, which first used generation $3 at most $5 seconds ago, may use it again while the next one
+-- is unused; for at most $6 generations in a row. No row: another client, too late, or too many generations.
+UPDATE logins SET repeats = repeats + CASE WHEN repeated THEN 0 ELSE 1 END, repeated = true
 WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 + 1 AND turned_by = $4 AND turned_by <> ''
-  AND turned_at > now() - make_interval(secs => $5::float8) AND repeats < $6 AND ended_at IS NULL AND expires_at > now()
+  AND turned_at > now() - make_interval(secs => $5::float8) AND (repeated OR repeats < $6)
+  AND ended_at IS NULL AND expires_at > now()
 RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
 -- name: end_reused

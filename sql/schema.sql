@@ -721,8 +721,8 @@ CREATE INDEX login_rates_full ON login_rates (tenant_id, full_at);
 
 -- A login: a family of refresh tokens, of which only the current `generation` is valid. The tokens carry an HMAC with
 -- a secret that the database lacks. expires_at: idle expiry; ends_at: absolute expiry. turned_by: the client that used
--- the previous generation at turned_at; it may use it once more within a grace period; '': none. repeats: generations in
--- a row whose token was used twice.
+-- the previous generation at turned_at; it may use it again within a grace period; '': none. repeated: whether it did.
+-- repeats: generations in a row whose token was used again.
 CREATE TABLE logins (
     tenant_id   text COLLATE "C" NOT NULL,
     login_id    ident       NOT NULL,
@@ -731,6 +731,7 @@ CREATE TABLE logins (
     generation  integer     NOT NULL DEFAULT 0 CHECK (generation >= 0),
     turned_by   ident       NOT NULL DEFAULT '',
     turned_at   timestamptz,
+    repeated    boolean     NOT NULL DEFAULT false,
     repeats     integer     NOT NULL DEFAULT 0 CHECK (repeats >= 0),
     created_at  timestamptz NOT NULL DEFAULT now(),
     expires_at  timestamptz NOT NULL,

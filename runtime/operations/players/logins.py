@@ -26,8 +26,8 @@ from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 _SQL: Final = sql.load("logins")
 
 REPEAT_SECONDS: Final = 10.0
-"""Within this time the same requester may repeat a refresh and get the same next token. The first answer may be lost,
-or two pages of one browser may refresh at once."""
+"""Within this time the same requester may repeat a refresh and get the same next token. Answers may be lost, one
+after another, or pages of one browser may refresh at once."""
 
 REPEATS_MAX: Final = 3
 """How many generations in a row may be repeated. Limits a thief who refreshes from the owner's address."""
@@ -69,8 +69,8 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
     """Rotates the refresh token: ends this generation and makes the next one valid. The first of concurrent uses wins.
 
     UNAUTHENTICATED TOKEN_EXPIRED; TOKEN_INVALID for a second use, which ends the login: either the owner or a thief
-    used the token before (RFC 9700, 4.14.2). The same requester may repeat a refresh once within REPEAT_SECONDS, for
-    up to REPEATS_MAX generations in a row.
+    used the token before (RFC 9700, 4.14.2). The same requester may repeat a refresh within REPEAT_SECONDS, for up to
+    REPEATS_MAX generations in a row; each repeat gives the same next token.
     """
     tenant_id, login_id = tenant_of(request), _login_id(request.login_id)
     if request.generation < 0:

@@ -121,8 +121,7 @@ async def test_refused_save_is_in_view_and_leaving_asks_about_unsaved_changes(de
 
     page.once("dialog", stay)
     await page.get_by_role("link", name="Prizes").first.click()
-    assert questions == ["Discard unsaved changes?"]
-    assert await first.input_value() == "90"
+    assert questions == ["Discard unsaved changes?"] and await first.input_value() == "90"
     page.once("dialog", lambda dialog: dialog.accept())
     await page.get_by_role("link", name="Prizes").first.click()
     await page.wait_for_url("**/prizes")
@@ -147,8 +146,7 @@ async def test_score_game_costs_follow_the_assumed_share_of_each_group(desk: Des
     assert "80 % of plays reach a group. The remaining 20 %" in await desk.page.inner_text(".aside")
     # 40 mugs a day of both groups: a hundred last two days and a half.
     gone = await desk.page.locator("tr:has-text('Mug') [data-title='Runs out']").all_inner_texts()
-    assert len(gone) == 2 and gone[0] == gone[1] != ""
-    assert await violations(desk.page) == []
+    assert len(gone) == 2 and gone[0] == gone[1] != "" and await violations(desk.page) == []
     await desk.page.get_by_label("Plays that reach high").fill("50")
     await desk.page.wait_for_selector("[data-tone=bad]:has-text('The shares add up to 125 %')")
 
@@ -200,8 +198,7 @@ async def test_map_in_a_form_keeps_its_rows_and_refuses_a_taken_name(desk: Desk,
     await retype(key, "gold")
     await page.keyboard.press("Tab")
     await page.wait_for_selector(".wrong:text-is('This name is already in use. Choose another one.')")
-    assert (await names_of(desk))[:2] == ["gold", "gold"]
-    assert await page.locator("[name$='.probability']").count() == 2
+    assert (await names_of(desk))[:2] == ["gold", "gold"] and await page.locator("[name$='.probability']").count() == 2
     assert await violations(page) == []
     await desk.press("Save", within="main")
     assert await key.evaluate("it => it === document.activeElement && it.validity.customError")
@@ -274,8 +271,7 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     await desk.press("Save", within=".designer")
     conflict = await desk.page.locator(".conflict").inner_text()
     assert "revision 2" in conflict and "Theirs" in conflict and "ocean" in conflict
-    assert "Both changed: Name" in conflict
-    assert await field(desk, "name").input_value() == "Mine"
+    assert "Both changed: Name" in conflict and await field(desk, "name").input_value() == "Mine"
     assert (await game_of(desk))["name"] == "Theirs"
     await desk.press("Keep my changes")
     await save(desk)
@@ -325,8 +321,7 @@ async def test_forecast_shows_the_cost_its_marks_and_odds_within_the_budget(desk
     section = desk.page.locator("section:has(.chart.forecast)")
     assert "exceeds 2,500 with a probability of" in await section.inner_text()
     rows = [await row.inner_text() for row in await section.locator("tbody tr").all()]
-    assert [row.split()[0] for row in rows] == ["TV", "Mug"]
-    assert await violations(desk.page) == []
+    assert [row.split()[0] for row in rows] == ["TV", "Mug"] and await violations(desk.page) == []
     for width in (390, 768, 1280):
         await desk.page.set_viewport_size({"width": width, "height": 900})
         await section.scroll_into_view_if_needed()

@@ -99,8 +99,7 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     async with page.expect_download() as saved:
         await everything.get_by_role("button", name="Plays").click()
     plays = Path(await (await saved.value).path()).read_text().splitlines()
-    assert plays[0].startswith("id,played_at,") and len(plays) == PLAYS + 1
-    assert await desk.toast() == "Plays exported"
+    assert plays[0].startswith("id,played_at,") and len(plays) == PLAYS + 1 and await desk.toast() == "Plays exported"
     days = page.locator(".part:has(h2:text-is('By day')) details")
     await days.locator("summary").click()
     async with page.expect_download() as saved:
@@ -133,8 +132,7 @@ async def test_home_shows_plays_as_they_happen(desk: Desk, played: World) -> Non
     token = await desk.page.evaluate("sessionStorage.getItem('tombola.token')")
     assert [one for one in desk.asked if "/admin/live" in one] and token not in str(desk.asked)
     await desk.page.locator(".now a").first.click()
-    assert await desk.title() == "Analytics"
-    assert not await desk.page.evaluate("window.evil")
+    assert await desk.title() == "Analytics" and not await desk.page.evaluate("window.evil")
 
 
 DONE: Final = (

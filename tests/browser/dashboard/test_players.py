@@ -199,8 +199,7 @@ async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_ans
     assert '"fulfillment.requested"' in bodies[0] and f'"{reward}"' in bodies[0] and bodies[1] == "<b>closed</b>"
     times = await desk.page.locator("dialog tbody tr").all_inner_texts()
     assert ["41 ms" in times[0] and "HTTP 501" in times[0], "HTTP 500" in times[1], len(times)] == [True, True, 2]
-    assert bodies[2:] == ["<i>down</i>"] * 2
-    assert await violations(desk.page) == []
+    assert bodies[2:] == ["<i>down</i>"] * 2 and await violations(desk.page) == []
     await fair.database.execute("UPDATE tasks SET last_error = repeat('HTTP500 ', 50) WHERE reward_id = $1", reward)
     await desk.to("/deliveries")
     await desk.page.get_by_role("button", name="View details of task_").first.wait_for()
@@ -261,12 +260,14 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await page.locator("dialog [name='config.include.contact']").check()
         await page.locator("dialog [name='config.consent']").fill("news")
         [made] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
-        events = {"events": ["prize_claimed"]}  # By somebody else meanwhile.
-        assert (await fair.stack.admin("PUT", f"/admin/integrations/{made['id']}", events)).code == "OK"
+        theirs = {"events": ["prize_claimed"], "config": {"url": receiver.url, "headers": {"X-Fair": "4"}}}
+        assert (await fair.stack.admin("PUT", f"/admin/integrations/{made['id']}", theirs)).code == "OK"
+        await desk.press("Save", within="dialog footer")
+        await page.wait_for_selector("dialog >> text=Someone else changed: Destination, Events.")
         await desk.press("Save", within="dialog footer")
         await page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")
         [now] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
-        assert now["events"] == events["events"], "only what was typed is changed"
+        assert now["events"] == theirs["events"], "only what was typed is changed"
         assert (now["config"]["include"], now["config"]["consent"]) == (["contact"], "news")
         await desk.press("Send test event", within=row)
         sent = await receiver.next()

@@ -1,4 +1,4 @@
-// Shared by the forms of leaderboards and quests: selects by name, and an edit that detects concurrent changes.
+// Shared by forms: selects by name, and an edit that detects concurrent changes.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { differing } from "../parts/compared.js";
@@ -63,15 +63,21 @@ export function refuseStale(begun, now) {
 }
 
 /**
- * Sends the changed fields, unless others changed the item.
- * @param {{title: string, path: string, one: any, schema: any, fields: (one: any) => Record<string, any>, sent?: (value: any) => any, zone: string, close: () => void, saved: (one: any) => void}} props
+ * An item as stored now, where only its list can be read; the one given if it is not among the first thousand.
+ * @param {string} path @param {any} one
  */
-export function Edit({ title, path, one, schema, fields, sent = (value) => value, zone, close, saved }) {
+export const fromList = async (path, one) => (await loadById(path)).get(one.id) ?? one;
+
+/**
+ * Sends the changed fields, unless others changed the item.
+ * @param {{title: string, path: string, one: any, load?: () => Promise<any>, schema: any, fields: (one: any) => Record<string, any>, sent?: (value: any) => any, zone?: string, close: () => void, saved: (one: any) => void}} props
+ */
+export function Edit({ title, path, one, load, schema, fields, sent = (value) => value, zone, close, saved }) {
   const begun = useRef(fields(one));
   const filled = useRef(begun.current);
   const about = { path: { id: one.id } };
   const save = async (/** @type {any} */ value) => {
-    refuseStale(begun, fields(await api.get(path, about)));
+    refuseStale(begun, fields(await (load ? load() : api.get(path, about))));
     const own = differing(filled.current, value).map((key) => [key, value[key]]);
     saved(await api.put(path, { ...about, body: sent(Object.fromEntries(own)) }));
     tell(say("saved"));

@@ -1,5 +1,6 @@
 // Tenants, and the merchants of a tenant: list, create, edit, suspend, restore.
 import { api } from "../api.js";
+import { Edit, fromList } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -38,7 +39,7 @@ export default function Owners() {
   const may = (/** @type {string} */ act) => can(`${act}${kind}`) && (kind === "Tenant" || !me.value?.merchant_id);
   const move = async (/** @type {any} */ { id, name }, /** @type {boolean} */ suspends) => {
     const word = say(suspends ? "owners.suspend" : "owners.restore");
-    await ask({ title: `${word}: ${name}`, text: say(suspends ? "owners.suspend_text" : "owners.restore_text"), word, danger: suspends }, () => api.put(`/admin/${kinds}/{id}`, { path: { id }, body: { status: status + (suspends ? "SUSPENDED" : "ACTIVE") } }), say("owners.saved"));
+    await ask({ title: `${word}: ${name}`, text: say(suspends ? "owners.suspend_text" : "owners.restore_text"), word, danger: suspends }, () => api.put(`/admin/${kinds}/{id}`, { path: { id }, body: { status: status + (suspends ? "SUSPENDED" : "ACTIVE") } }), say("saved"));
     changed();
   };
   const make = may("Create") && html`<button type="button" onClick=${() => setShown({})}>${say(`owners.new_${kinds}`)}</button>`;
@@ -72,6 +73,15 @@ const senderSchema = (stored) => ({
   },
 });
 
+/** The form's fields of a tenant or merchant. @param {string} kinds @param {any} one */
+const fieldsOf = (kinds, { name = "", origins = [], hosts = [], sender }) => {
+  const { name: from = "", address = "", reply_to = "" } = sender ?? {};
+  return kinds === "tenants" ? { name, origins, hosts, sender: { name: from, address, reply_to, smtp_url: "" } } : { name };
+};
+
+/** The fields to send: an empty sender removes the stored one. @param {any} fields */
+const sent = ({ sender, ...rest }) => (sender ? { ...rest, sender: Object.fromEntries(Object.entries(sender).filter(([, value]) => value)) } : rest);
+
 /** @param {{kinds: string, one: any, close: () => void, done: () => void}} props */
 function Change({ kinds, one, close, done }) {
   const origins = { type: "array", help: say("help.origins"), items: { type: "string", maxLength: 128 } };
@@ -81,19 +91,18 @@ function Change({ kinds, one, close, done }) {
     required: ["name"],
     properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins, hosts, sender: senderSchema(one.sender) } : {}) },
   };
-  const { id, name = "" } = one;
-  const sender = { ...one.sender };
-  delete sender.smtp_url_set;
+  const path = `/admin/${kinds}`;
+  const fields = (/** @type {any} */ it) => fieldsOf(kinds, it);
+  if (one.id) {
+    return html`<${Edit} title=${say(`owners.edit_${kinds}`)} path=${`${path}/{id}`} one=${one} load=${() => fromList(path, one)} schema=${schema} fields=${fields} sent=${sent} close=${close} saved=${done} />`;
+  }
   const save = async (/** @type {any} */ typed) => {
-    const body = kinds === "tenants" ? { ...typed, sender: Object.fromEntries(Object.entries(typed.sender).filter(([, value]) => value)) } : typed;
-    await (id ? api.put(`/admin/${kinds}/{id}`, { path: { id }, body }) : api.post(`/admin/${kinds}`, { body }));
-    tell(say("owners.saved"));
+    await api.post(path, { body: sent(typed) });
+    tell(say("saved"));
     close();
     done();
   };
-  const title = say(id ? `owners.edit_${kinds}` : `owners.new_${kinds}`);
-  const word = id ? say("save") : say(`owners.make_${kinds}`);
-  return html`<${Dialog} title=${title} close=${close}>
-    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [], hosts: one.hosts ?? [], sender } : {}) }} save=${save} word=${word} cancel=${close} />
+  return html`<${Dialog} title=${say(`owners.new_${kinds}`)} close=${close}>
+    <${Form} schema=${schema} value=${fields(one)} save=${save} word=${say(`owners.make_${kinds}`)} cancel=${close} />
   <//>`;
 }

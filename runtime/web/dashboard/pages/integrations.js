@@ -1,6 +1,7 @@
 // Integrations: receivers of events. Each can be tested, paused and edited, has a secret and a log.
 import { api } from "../api.js";
-import { html, useState } from "../lib.js";
+import { fromList, refuseStale } from "../contests/choosing.js";
+import { html, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -154,10 +155,13 @@ function Editing({ one, logsOnly, close, done }) {
   const { secret } = schemed.properties;
   const config = hasSecret && secret ? { ...schemed, properties: { ...schemed.properties, secret: { ...secret, help: say("integrations.secret_kept") } } } : schemed;
   const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENT_NAMES } };
+  const begun = useRef({ config: one.config, events: one.events });
   const save = async (/** @type {any} */ { config, events }) => {
+    const stored = await fromList("/admin/integrations", one);
+    refuseStale(begun, { config: stored.config, events: stored.events });
     const ended = logsOnly.includes(one.type) && !config.service && hasSecret; // Logs only: the credential is removed.
     const typed = { config: ended ? { secret: "" } : givenConfig(one.type, config, had), events };
-    const changed = differing({ config: givenConfig(one.type, had, had), events: one.events }, typed); // Unchanged fields are omitted, so that concurrent changes are kept.
+    const changed = differing({ config: givenConfig(one.type, had, had), events: one.events }, typed);
     const now = await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();

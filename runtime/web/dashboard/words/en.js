@@ -637,7 +637,6 @@ export const words = {
   "owners.restore": "Restore",
   "owners.suspend_text": "Its games cannot be played and its staff cannot make changes until it is restored. Rewards remain.",
   "owners.restore_text": "Its games can be played and its staff can make changes again.",
-  "owners.saved": "Saved",
 
   "nav.prizes": "Prizes",
   "asset.upload": "Upload",

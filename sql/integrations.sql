@@ -193,25 +193,35 @@ RETURNING d.integration_id, d.event_id, d.event_type, d.attempts, d.event
 -- name: prune_deliveries
 -- Keeps the newest $3 of an integration's deliveries, all retries, and all whose events may be published again: those of
 -- the last ten minutes, and those since the backfill's watermark. Of messages to players, which are their history, only
--- skipped ones are deleted. The condition on $2 is evaluated once: one on each row would read a campaign's whole log.
+-- skipped ones are deleted. Checks at most the $4 oldest: if they must stay, so must the newer ones. The condition on $2
+-- is evaluated once: one on each row would read a campaign's whole log.
 WITH published AS (
     SELECT coalesce((SELECT backfilled_until FROM event_marks WHERE tenant_id = $1), now()) - interval '10 minutes' AS until
 ),
 skipped AS (
     DELETE FROM integration_deliveries
-    WHERE tenant_id = $1 AND integration_id = $2 AND status = 'skipped' AND created_at < (SELECT until FROM published)
-      AND delivery_id < (
-        SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2 AND status = 'skipped'
-        ORDER BY delivery_id DESC OFFSET $3 LIMIT 1
-    )
+    WHERE tenant_id = $1 AND integration_id = $2 AND status = 'skipped' AND delivery_id = ANY (ARRAY(
+        SELECT o.delivery_id FROM (
+            SELECT delivery_id, created_at FROM integration_deliveries
+            WHERE tenant_id = $1 AND integration_id = $2 AND status = 'skipped' AND delivery_id < (
+                SELECT delivery_id FROM integration_deliveries
+                WHERE tenant_id = $1 AND integration_id = $2 AND status = 'skipped'
+                ORDER BY delivery_id DESC OFFSET $3 LIMIT 1)
+            ORDER BY delivery_id LIMIT $4
+        ) AS o WHERE o.created_at < (SELECT until FROM published)
+    ))
 )
 DELETE FROM integration_deliveries
-WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND NOT starts_with($2, 'messages_')
-  AND created_at < (SELECT until FROM published)
-  AND delivery_id < (
-    SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2
-    ORDER BY delivery_id DESC OFFSET $3 LIMIT 1
-)
+WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND delivery_id = ANY (ARRAY(
+    SELECT o.delivery_id FROM (
+        SELECT delivery_id, created_at FROM integration_deliveries
+        WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND NOT starts_with($2, 'messages_')
+          AND delivery_id < (
+            SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2
+            ORDER BY delivery_id DESC OFFSET $3 LIMIT 1)
+        ORDER BY delivery_id LIMIT $4
+    ) AS o WHERE o.created_at < (SELECT until FROM published)
+))
 
 -- name: list_deliveries
 -- An integration's deliveries, newest first, after $4. $3 the staff's merchant ('': the tenant): it

@@ -52,6 +52,9 @@ PAUSES_SECONDS: Final = (0.1, 0.3, 1.0, 3.0)
 PRUNE_EVERY: Final = 100
 """Entries of one integration between two prunings of its log."""
 
+PRUNE_MAX: Final = 1_000
+"""Entries that one pruning deletes at most: more could exceed the statement timeout every time."""
+
 NOT_FAILED: Final = Failed("")
 
 log = structlog.get_logger(__name__)
@@ -155,7 +158,6 @@ class DeliveryLog:
             try:
                 if some:
                     await self._write_with_retries(tenant_id, some, is_personal=some is personal)
-                    await self._prune(tenant_id, some)
             except asyncpg.DataError as error:
                 if len(some) == 1:  # Not lost: a repeated pass of the backfill would send its event again, and again.
                     log.error("delivery_entry_not_storable", event_id=some[0].event_id, error=str(error))
@@ -165,6 +167,8 @@ class DeliveryLog:
             except (Fault, asyncpg.PostgresError) as error:
                 self.lost[tenant_id] += len(some)
                 log.warning("delivery_log_lost", entries=len(some), error=str(error))
+            else:
+                await self._prune(tenant_id, some)
 
     async def _write_with_retries(self, tenant_id: str, entries: list[LogEntry], *, is_personal: bool) -> None:
         """Writes entries, with retries while the database is unreachable. Raises the last error: entries are lost, and
@@ -188,10 +192,13 @@ class DeliveryLog:
         for integration_id, count in Counter(entry.integration_id for entry in part).items():
             before = self._counted[tenant_id, integration_id]
             self._counted[tenant_id, integration_id] = before + count
-            if before // PRUNE_EVERY != (before + count) // PRUNE_EVERY:
-                await self._database.route(tenant_id).execute(
-                    _SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT
-                )
+            if before // PRUNE_EVERY == (before + count) // PRUNE_EVERY:
+                continue
+            arguments = (tenant_id, integration_id, LOG_KEPT, PRUNE_MAX)
+            try:
+                await self._database.route(tenant_id).execute(_SQL["prune_deliveries"], *arguments)
+            except (Fault, asyncpg.PostgresError) as error:  # Not lost: the entries are written.
+                log.warning("delivery_log_not_pruned", integration_id=integration_id, error=str(error))
 
     async def close(self) -> None:
         """Waits until all entries are written or lost; each is tried once more."""

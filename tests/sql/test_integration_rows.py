@@ -184,7 +184,7 @@ async def test_message_retention_deletes_old_skipped_ones_alone(connection: asyn
     statuses = ("delivered", "dead", "skipped", "skipped", "skipped")
     await note(connection, *(("messages_m", f"d{n}", f"e{n}", status, 1) for n, status in enumerate(statuses)))
     await connection.execute("UPDATE integration_deliveries SET created_at = now() - interval '11 minutes'")
-    await ask_of(connection, "integrations.prune_deliveries", "messages_m", 1)
+    await ask_of(connection, "integrations.prune_deliveries", "messages_m", 1, 9)
     assert [row[0] for row in (await logged(connection)).values()] == ["d0", "d1", "d3", "d4"]
 
 
@@ -192,15 +192,16 @@ async def test_delivery_retention_keeps_the_newest_and_pending_ones(connection: 
     rows = [("i1", f"d{n}", f"e{n}", "retry" if n == 2 else "dead", 1) for n in (3, 1, 5, 2, 4, 6)]
     await note(connection, *rows, ("i3", "d9", "e1", "dead", 1))
 
-    async def left(keep: int) -> str:
+    async def left(keep: int, most: int = 9) -> str:
         async with undone(connection):
-            await ask_of(connection, "integrations.prune_deliveries", "i1", keep)
+            await ask_of(connection, "integrations.prune_deliveries", "i1", keep, most)
             return " ".join(row[0] for row in (await logged(connection)).values())
 
     everything = "d1 d2 d3 d4 d5 d6 d9"
     assert await left(1) == everything, "all of them are of the last ten minutes"
     await connection.execute("UPDATE integration_deliveries SET created_at = now() - interval '11 minutes'")
     assert await left(1) == "d2 d5 d6 d9"
+    assert await left(1, most=2) == "d2 d4 d5 d6 d9"
     assert await left(3) == "d2 d3 d4 d5 d6 d9"
     assert await left(5) == everything
     await connection.execute("INSERT INTO event_marks (backfilled_until) VALUES (now() - interval '2 minutes')")

@@ -82,7 +82,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("wallet.ledger", "'p1', 'camp', 'star', 300, 'l000300', 10", "ledger_entries", PAGE),
     ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
     ("messages.of_player", "'p7', '', '', '', NULL, 10", "integration_deliveries", 2 * PLAYS // PLAYERS),
-    ("integrations.prune_deliveries", "'messages_camp', 1", "integration_deliveries", 0),
+    ("integrations.prune_deliveries", "'messages_camp', 1, 9", "integration_deliveries", 0),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-05', ''", "campaign_player_days", 2 * PLAYERS),

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 import structlog
 from prometheus_client import Counter, Gauge
-from redis.exceptions import ResponseError
+from redis.exceptions import ReadOnlyError, ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
@@ -185,9 +185,10 @@ class _Shard:
                 return True
         return False
 
-    async def _follow(self, lost: Any) -> None:
+    async def _follow(self, lost: Any, error: BaseException) -> None:
         """Reconnects to the stream's current server, unless the failed client `lost` has been replaced already."""
-        if not self._consumer._servers.may_move:
+        # A server that a failover made a replica keeps its connections: the name points to another one by now.
+        if not self._consumer._servers.may_move and not isinstance(error, ReadOnlyError):
             return
         async with self._following:
             if self._client is lost:
@@ -214,7 +215,7 @@ class _Shard:
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                     self._lost_track = True
                     await pauses.wait(self._stop)
-                    await self._follow(client)
+                    await self._follow(client, error)
 
     async def _read(self, after: str) -> str:
         """Reads once. Returns the last message's id, or empty if none. `>`: messages not read by any consumer."""
@@ -336,15 +337,15 @@ class _Shard:
                 await command()
                 return
             except CLIENT_ERRORS as error:
-                if isinstance(error, ResponseError) and not isinstance(error, SLOT_MIGRATING):
+                if isinstance(error, ResponseError) and not isinstance(error, (*SLOT_MIGRATING, ReadOnlyError)):
                     if not str(error).startswith("NOGROUP"):
                         log.warning("stream_write_failed", stream=self._stream, error=str(error))
                     return  # The stream was flushed: nothing is left to acknowledge.
-            if self._stop.is_set():
-                raise _Stopped
-            await pauses.wait(self._stop)
-            # Reconnect here: the reading loop may be waiting for this very batch.
-            await self._follow(client)
+                if self._stop.is_set():
+                    raise _Stopped from None
+                await pauses.wait(self._stop)
+                # Reconnect here: the reading loop may be waiting for this very batch.
+                await self._follow(client, error)
 
     # -- takeover --------------------------------------------------------------------------------
 
@@ -412,12 +413,15 @@ class _Shard:
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
         while not await stopped_within(self._stop, seconds * random.uniform(0.5, 1.0)):
+            client = self._client
             try:
                 await work()
             except _Stopped:
                 return
-            except CLIENT_ERRORS:
-                pass  # The reading loop logs it and waits; on NOGROUP it creates the group.
+            except CLIENT_ERRORS as error:
+                # The reading loop logs it and waits; on NOGROUP it creates the group.
+                if isinstance(error, ReadOnlyError):  # The reading loop may be waiting for a batch.
+                    await self._follow(client, error)
 
     async def _leave(self) -> None:
         """Leaves the group unless it still has pending messages, which would be deleted with it."""

@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -16,6 +17,8 @@ from runtime.http.admission.rates import ip_tag
 from runtime.stores.ephemeral import Ephemeral, tag_of
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams import backfill
+from runtime.streams.consumer import Consumer, Message
+from runtime.streams.servers import Servers
 from tests.support.address import Address
 from tests.support.deliveries import register, working
 from tests.support.receiver import Receiver
@@ -86,6 +89,33 @@ async def test_promoted_stale_replica_repeats_no_play(database_url: str, servers
             assert {(await world.start(game_id, player)).reason for player in PLAYERS} == {"CAP_USER"}
             assert await world.stock(prize_id) == (0, 10)
             assert len(await world.plays()) == 2 * len(PLAYERS)
+
+
+async def test_consumer_acknowledges_and_reads_on_at_a_promoted_replica(servers: tuple[Valkey, Valkey]) -> None:
+    old, new = servers
+    address, read, go, stop = Address(old.port), Counter[bytes](), asyncio.Event(), asyncio.Event()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        read.update(message.fields[b"n"] for message in messages)
+        await go.wait()
+        return set()
+
+    async with address.serving() as port:
+        found = Servers(settings_of("", old.url.replace(f":{old.port}/", f":{port}/")))
+        old.command("XADD", "stream", "*", "n", "1")
+        reading = asyncio.create_task(Consumer(found, "readers", ["stream"], handle).run(stop))
+        await until(lambda: read)
+        await until(lambda: b"master_link_status:up" in new.command("INFO", "replication"))
+        old.command("WAIT", "1", "0")
+        new.command("REPLICAOF", "NO", "ONE")
+        address.target = new.port  # The connections to the demoted server stay.
+        old.command("REPLICAOF", "127.0.0.1", str(new.port))
+        new.command("XADD", "stream", "*", "n", "2")
+        go.set()
+        await until(lambda: read[b"2"])
+        stop.set()
+        await reading
+    assert read == {b"1": 1, b"2": 1}
 
 
 HIGH: dict[str, Any] = {"rate_limits": True} | {

@@ -41,7 +41,8 @@ LIMIT $6
 
 -- name: update
 -- Writes every field of a campaign as its next revision; the caller has locked the tenant. $19 the expected revision
--- (optimistic lock), 0 any. entry_since is the clock's time under that lock: every earlier play has committed.
+-- (optimistic lock), 0 any. entry_since is the clock's time under that lock. Plays do not take it: one that is decided
+-- under the old form may be dated later, until this commits.
 -- No row: no such campaign, or another revision.
 UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),

@@ -964,13 +964,13 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
 
 -- name: play_entered
 -- A play of a campaign that requires an entry is of a player with an entry, whose receipts name a current text of each
--- required consent, given before the play. Plays from before the last change of the form are not checked.
+-- required consent, given before the play. Checks plays from ten minutes after the last change of the form.
 SELECT p.play_id AS id, ''::text AS row_id, c.campaign_id AS scope_key, 'an entry' AS expected,
        CASE WHEN e.entry_id IS NULL THEN 'none' ELSE concat('no receipt of ', v.consent_id) END AS found
 FROM plays AS p
 JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
 JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = g.campaign_id
-    AND c.entry ->> 'mode' = 'before_play' AND p.played_at >= c.entry_since
+    AND c.entry ->> 'mode' = 'before_play' AND p.played_at >= c.entry_since + interval '10 minutes'
 LEFT JOIN entries AS e ON e.tenant_id = $1 AND e.campaign_id = c.campaign_id AND e.player_id = p.player_id
 LEFT JOIN LATERAL (
     SELECT t.consent ->> 'id' AS consent_id
@@ -1599,6 +1599,17 @@ LEFT JOIN pack_codes AS k ON k.tenant_id = $1 AND k.campaign_id = p.campaign_id 
 WHERE p.tenant_id = $1 AND p.campaign_id = ANY($2::text[])
 GROUP BY p.campaign_id, p.pack_id, p.codes, p.withdrawn
 HAVING (count(k.code_hash), count(k.withdrawn_at)) <> (p.codes, p.withdrawn)
+
+-- name: campaign_entries
+-- A campaign's count of entries is the number of entries that count toward its limit.
+SELECT n.campaign_id AS id, '' AS row_id, n.campaign_id AS scope_key, e.entries::text AS expected,
+       n.entries::text AS found
+FROM entry_counts AS n
+CROSS JOIN LATERAL (
+    SELECT count(*) AS entries FROM entries AS o
+    WHERE o.tenant_id = $1 AND o.campaign_id = n.campaign_id AND o.counted
+) AS e
+WHERE n.tenant_id = $1 AND n.campaign_id = ANY($2::text[]) AND n.entries <> e.entries
 
 -- name: campaign_odds
 -- Each result of a game is drawn as often as declared; undeclared results have chance 0. A sequential test: its false

@@ -25,6 +25,14 @@ WITH unwanted AS (
 )
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
+-- name: lock_forms
+-- Locks the campaigns that both entered, so that no limit of entries is set or removed meanwhile.
+SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = ANY(ARRAY(
+    SELECT g.campaign_id FROM entries AS g
+    JOIN entries AS p ON p.tenant_id = $1 AND p.campaign_id = g.campaign_id AND p.player_id = $3 AND p.counted
+    WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.counted))
+ORDER BY campaign_id FOR SHARE;
+
 -- name: move_referrals
 -- Moves the guest's invitations, except those to campaigns that the player has an invitation to.
 UPDATE referrals AS r SET player_id = $3::text WHERE r.tenant_id = $1 AND r.player_id = $2 AND NOT EXISTS (
@@ -416,12 +424,18 @@ UPDATE redemptions AS r SET
 WHERE r.tenant_id = $1 AND r.player_id = $2;
 
 -- name: lock_entry_counts
--- Locks the counts of campaigns that both entered, in key order.
-SELECT campaign_id FROM entry_counts AS n
-WHERE n.tenant_id = $1
-  AND n.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $2)
-  AND n.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $3)
-ORDER BY n.campaign_id FOR UPDATE;
+-- Locks the counts of campaigns with a limit that both entered, in key order. Creates missing ones: otherwise an entry that
+-- begins the count meanwhile would count both entries.
+INSERT INTO entry_counts AS n (tenant_id, campaign_id, entries)
+SELECT $1::text, c.campaign_id, CASE WHEN o.campaign_id IS NULL THEN (
+           SELECT count(*) FROM entries AS e WHERE e.tenant_id = $1 AND e.campaign_id = c.campaign_id AND e.counted
+       ) ELSE 0 END
+FROM campaigns AS c LEFT JOIN entry_counts AS o ON o.tenant_id = $1 AND o.campaign_id = c.campaign_id
+WHERE c.tenant_id = $1 AND (c.entry ->> 'max_entries')::bigint > 0
+  AND c.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.counted)
+  AND c.campaign_id IN (SELECT e.campaign_id FROM entries AS e WHERE e.tenant_id = $1 AND e.player_id = $3 AND e.counted)
+ORDER BY c.campaign_id
+ON CONFLICT (tenant_id, campaign_id) DO UPDATE SET entries = n.entries;
 
 -- name: end_entries
 -- Deletes the guest's entries to campaigns that the player entered too: the player's own count. Their receipts, which

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 import sql
 from runtime.stores.database import Database
+from tests.support.bare_rows import scene
 from tests.support.commits import TENANT, filled
 from tests.support.invariants import CHAIN, LEDGERS, check_sums
+from tests.support.locks import blocked
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows, undone
 
@@ -176,6 +178,24 @@ async def test_plays_move_and_name_each_game_once_also_if_archived(connection: a
         *(("y1", "ann", None), ("y2", "ann", "guests"), ("y3", "ann", "both")),
         *(("y4", "ann", "both"), ("y5", "bob", "guests"), ("y6", "ann", "anns")),
     ]
+
+
+ENTRIES: Final = """
++ campaigns tenant_id=t campaign_id name='' entry: c '{"max_entries": 9}' | free {};
++ entries tenant_id=t campaign_id player_id entry_id counted: c gus e1 true | c ann e2 true | c bob e3 true |
+    c cas e4 false | free gus e5 true | free ann e6 true;
+"""
+
+
+async def test_first_count_of_entries_waits_for_a_merge(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute(scene(ENTRIES))
+    async with pool.acquire() as rival:
+        async with connection.transaction():
+            for name in ("lock_entry_counts", "end_entries"):
+                await ask(connection, f"merging.{name}", "gus", "ann")
+            counting = await blocked(connection, ask(rival, "entries.begin_count", "c"))
+        await counting
+    assert await rows(connection, "entry_counts", "campaign_id, entries") == [("c", 2)]
 
 
 async def test_quest_events_of_the_guest_move_to_the_player(connection: asyncpg.Connection) -> None:

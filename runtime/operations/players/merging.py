@@ -148,6 +148,7 @@ async def _end_guest(connection: asyncpg.Connection, engine: Engine, pair: _Pair
         return False
     await connection.execute(_SQL["end_guest"], *pair)
     await revocations.revoke_player(connection, engine, pair.tenant_id, pair.guest_id)
+    await connection.execute(_SQL["lock_forms"], *pair)
     await connection.execute(_SQL["move_referrals"], *pair)
     await connection.execute(_SQL["lock_boards"], pair.tenant_id)
     await analytics.merge_players(connection, *pair)

@@ -122,12 +122,9 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT entry, 'terms', given, encode(sha256(shown::bytea), 'hex'), at::timestamptz
             FROM (VALUES ('ea', true, 'yes', '2026-02-02'), ('eb', true, 'old', '2026-02-02'),
                 ('ec', true, 'yes', '2026-02-04'), ('ee', false, 'ja', '2026-02-02')) AS k (entry, given, shown, at);
-        INSERT INTO plays (play_id, game_id, player_id, played_at)
-            SELECT play, game, player, at::timestamptz
-            FROM (VALUES ('p1', 'g1', 'ann', '2026-02-03'), ('p2', 'g1', 'bob', '2026-02-03'),
-                ('p3', 'g1', 'cas', '2026-02-03'), ('p4', 'g1', 'dan', '2026-02-03'), ('p5', 'g1', 'eve', '2026-02-03'),
-                ('p6', 'g1', 'dan', '2026-01-31'), ('p7', 'g2', 'eve', '2026-02-03'), ('p8', 'g1', 'dan', '2026-02-03')
-            ) AS p (play, game, player, at)""",
+        + plays play_id game_id player_id played_at: p1 g1 ann 2026-02-03 | p2 g1 bob 2026-02-03 |
+            p3 g1 cas 2026-02-03 | p4 g1 dan '2026-02-01 00:10' | p5 g1 eve 2026-02-03 | p6 g1 dan '2026-02-01 00:09' |
+            p7 g2 eve 2026-02-03 | p8 g1 dan 2026-02-03;""",
         "p1,p2,p3,p4,p5,p6,p7",
         """p2||an entry|no receipt of terms; p3||an entry|no receipt of terms; p4||an entry|none
            p5||an entry|no receipt of terms""",
@@ -471,6 +468,12 @@ BOARDS: Final[dict[str, Case]] = {
             oth '\x03' p2 - | camp '\x04' p5 (now());""",
         "camp",
         "camp|p2|0 codes, 0 withdrawn|1 codes, 0 withdrawn; camp|p5|1 codes, 1 withdrawn|1 codes, 0 withdrawn",
+    ),
+    "campaign_entries": (
+        """+ entry_counts campaign_id entries: camp 1 | oth 2 | two 1 | moved 5;
+        + entries campaign_id player_id entry_id counted: camp ann e1 true | camp bob e2 false | oth ann e3 true |
+            two ann e4 true | two bob e5 true | later ann e6 true;""",
+        *("camp,oth,two,later", "oth||1|2; two||2|1"),
     ),
     "campaign_odds": (
         """INSERT INTO game_revisions (game_id, revision, definition)

@@ -291,7 +291,7 @@ SELECT reward_id, prize_id, last_error FROM tasks WHERE tenant_id = $1 AND task_
 -- Applies a callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the seconds before
 -- each next attempt, by attempts made; after the last the task is dead.
 -- 'delivered' is accepted in every state but cancelled; 'failed' only while a result is expected. A callback id counts
--- once per tenant, for its first task; `misused`: it belongs to another task. A callback during an attempt ends it, and
+-- once per prize, since receivers number theirs apart, for its first task; `misused`: it belongs to another task. A callback during an attempt ends it, and
 -- the worker then records nothing. `outcome` is the task's new status; NULL: unchanged. The caller has locked the reward.
 -- No row: no such task.
 WITH locked AS (
@@ -301,7 +301,7 @@ WITH locked AS (
 callback AS (
     -- A concurrent callback with the same id waits here, holding only its own task, which nobody waits for.
     INSERT INTO callbacks AS c (tenant_id, callback_id, task_id)
-    SELECT $1, $6, h.task_id FROM locked AS h WHERE $6 <> ''
+    SELECT $1, h.prize_id || ' ' || $6, h.task_id FROM locked AS h WHERE $6 <> ''
     ON CONFLICT (tenant_id, callback_id) DO UPDATE SET uses = c.uses + 1
     RETURNING c.task_id, c.uses
 ),

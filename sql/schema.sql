@@ -1277,7 +1277,7 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
     CASE WHEN jsonb_array_length(earlier) < 20 THEN earlier ELSE earlier - 0 END
     || jsonb_build_object('tried_at', unix(tried_at), 'duration_ms', duration_ms, 'error', error, 'answer', answer);
 
--- A signed callback's id belongs to one task, for ever; `uses` counts its deliveries.
+-- A signed callback's id, after its prize's id, belongs to one task, for ever; `uses` counts its deliveries.
 CREATE TABLE callbacks (
     tenant_id   text COLLATE "C" NOT NULL,
     callback_id text        NOT NULL,

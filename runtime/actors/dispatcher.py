@@ -176,7 +176,7 @@ class Dispatcher:
         attempts: earlier attempts. again: whether a failure is retried on the schedule.
         """
         breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
-        task = asyncio.create_task(self._attempt(breaker, row, event, attempts, again=again))
+        task = asyncio.create_task(self._attempt(breaker, row, event, attempts, again=again, logged=True))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

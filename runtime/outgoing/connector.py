@@ -105,29 +105,39 @@ class Connector:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """One attempt, of at most `attempt_seconds`. Raises Unreachable without a response."""
+        """One attempt, of at most `attempt_seconds`. Raises Unreachable without a status.
+
+        A body that breaks off is returned as far as it came, since the status says what the receiver did.
+        """
         return await self.send("POST", url, body, headers)
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """As `post`, with any method."""
         if (problem := check_url(url)) is not None:
             raise Unreachable(f"the URL {problem}")
+        status, retry_after, start = 0, 0.0, bytearray()
         try:
             async with asyncio.timeout(self._attempt_seconds):
                 async with self.session.request(
                     method, url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
                 ) as response:
-                    start = await _read_start(response)
-                    return Answer(response.status, _retry_after(response.headers), start)
-        except TimeoutError:
-            raise Unreachable(f"no answer within {self._attempt_seconds:g} s") from None
-        except aiohttp.ClientConnectorError as error:
-            raise Unreachable(_reason(error)) from error
-        except OSError as error:
-            raise Unreachable(f"{type(error).__name__}: {error}"[:300]) from error
-        except (aiohttp.ClientError, ValueError) as error:
-            # Without its text: the parser quotes the response, which may echo the request's personal data.
-            raise Unreachable(f"no valid response ({type(error).__name__})") from None
+                    status, retry_after = response.status, _retry_after(response.headers)
+                    await _read_start(response, start)
+        except (OSError, aiohttp.ClientError, ValueError) as error:
+            if not status:
+                raise Unreachable(self._why(error)) from None
+        return Answer(status, retry_after, bytes(start[:ANSWER_BYTES_MAX]))
+
+    def _why(self, error: Exception) -> str:
+        match error:
+            case TimeoutError():
+                return f"no answer within {self._attempt_seconds:g} s"
+            case aiohttp.ClientConnectorError():
+                return _reason(error)
+            case OSError():
+                return f"{type(error).__name__}: {error}"[:300]
+        # Without its text: the parser quotes the response, which may echo the request's personal data.
+        return f"no valid response ({type(error).__name__})"
 
     async def close(self) -> None:
         if self._session is not None:
@@ -149,8 +159,8 @@ class Connector:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # `post` sets the only deadline
                 trust_env=False,  # a proxy would bypass the address check
-                auto_decompress=False,  # a decompression bomb stays small
-                headers={"User-Agent": "Tombola/1"},
+                auto_decompress=False,  # a decompression bomb stays small; `identity` asks for no compression
+                headers={"User-Agent": "Tombola/1", "Accept-Encoding": "identity"},
             )
         return self._session
 
@@ -162,16 +172,12 @@ class Connector:
         return socket.socket(family, kind, protocol)
 
 
-async def _read_start(response: aiohttp.ClientResponse) -> bytes:
-    """At most ANSWER_BYTES_MAX of the body. The rest is not read; the caller's release closes the connection."""
-    if response.content.at_eof():  # most deliveries: an empty body
-        return b""
-    start = bytearray()
+async def _read_start(response: aiohttp.ClientResponse, start: bytearray) -> None:
+    """Reads the body into `start` up to ANSWER_BYTES_MAX. The caller's release closes the connection for the rest."""
     async for piece in response.content.iter_any():
         start += piece
         if len(start) >= ANSWER_BYTES_MAX:
             break
-    return bytes(start[:ANSWER_BYTES_MAX])
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

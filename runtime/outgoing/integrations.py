@@ -170,7 +170,7 @@ def posts(kind: str) -> bool:
 
 def includes(kind: str) -> bool:
     """Whether the type's config may ask for a player's contact and entry."""
-    return posts(kind) or has_services(kind)
+    return INTEGRATION_PROVIDERS.get(kind) is not None or has_services(kind)
 
 
 def config_problems(kind: str, config: Mapping[str, Any], *, has_secret: bool) -> Iterable[tuple[str, str]]:
@@ -181,6 +181,7 @@ def config_problems(kind: str, config: Mapping[str, Any], *, has_secret: bool) -
         yield from _service_problems(kind, config, has_secret=has_secret)
     else:
         yield from header_problems(config.get("headers", {}))
+        yield from include_problems(config)
 
 
 def _service_problems(kind: str, config: Mapping[str, Any], *, has_secret: bool) -> Iterable[tuple[str, str]]:

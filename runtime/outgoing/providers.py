@@ -6,11 +6,14 @@ A plugin (setting PLUGINS) registers its provider here. A channel must also be r
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote, quote_plus
 
 import msgspec
 from multidict import CIMultiDict
@@ -180,10 +183,18 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")
     confidential |= {*_answered(data), callback_token_of(data)}
-    for value in sorted(confidential, key=len, reverse=True):
+    forms = {form for value in confidential for form in _forms(value)}
+    for value in sorted(forms, key=len, reverse=True):
         if value:
             text = text.replace(value, HIDDEN)
     return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The value as it is, and as JSON, HTML and forms write it."""
+    yield from (escape(value), quote(value, safe=""), quote_plus(value))
+    for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield from (form, form.replace("/", "\\/"))
 
 
 def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:

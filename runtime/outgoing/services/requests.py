@@ -17,6 +17,7 @@ from runtime.outgoing.providers import (
     Outcome,
     response_text,
 )
+from runtime.outgoing.services.values import cell_of
 
 JSON: Final = "application/json"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -56,4 +57,4 @@ def encoded(format: str, fields: Mapping[str, Any]) -> tuple[str, bytes]:
     """The content type and the body of `fields`, as json or form."""
     if format == "json":
         return JSON, msgspec.json.encode(fields)
-    return FORM, urlencode(fields).encode()
+    return FORM, urlencode({name: cell_of(value) for name, value in fields.items()}).encode()

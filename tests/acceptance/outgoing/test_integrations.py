@@ -119,6 +119,7 @@ async def test_resend_repeats_the_event_under_its_id(stack: Any, receiver: Recei
     assert (again[0]["delivered"], again[0]["answer"], again[0]["attempts"]) == (True, "thanks", 2)
     assert [one.json["id"] for one in receiver.all[2:]] == [newest["event_id"], oldest["event_id"]]
     assert receiver.all[2].json == receiver.all[1].json and receiver.all[2].headers["webhook-id"] == newest["event_id"]
+    assert receiver.all[2].headers["Accept-Encoding"] == "identity", "a compressed answer could not be read"
     await stack.engine.dispatcher.log.wait_until_written()
     now = await deliveries(stack, integration_id, 2)
     ended = [(newest["id"], True, "thanks"), (oldest["id"], True, "")]

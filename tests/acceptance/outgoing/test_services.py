@@ -186,7 +186,10 @@ async def test_sms_per_number_is_rate_limited(target: Service, monkeypatch: Any)
 
 
 GATEWAYS: Final = {
-    "form": ("sms", "http", {"format": "form", "to": "+4930111222"}, {"to": "+4930111222", "text": "<!here> & @all"}),
+    "form": (
+        *("sms", "http", {"format": "form", "to": "+4930111222", "fields": {"m.body": "text", "to": "to"}}),
+        {"m": '{"body":"<!here> & @all"}', "to": "+4930111222"},
+    ),
     "json": ("sms", "http", {"to": "+4930111222", "fields": {"m.body": "text"}}, {"m": {"body": "<!here> & @all"}}),
     "slack": ("messaging", "slack", {}, {"text": "&lt;!here&gt; &amp; @all"}),
     "discord": ("messaging", "discord", {}, {"content": "<!here> & @all", "allowed_mentions": {"parse": []}}),

@@ -230,6 +230,8 @@ async def test_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
     assert (again["outcome"], again["misused"]) == (None, False)
     misused = await outbox.complete("two", "delivered")
     assert (misused["outcome"], misused["misused"]) == (None, True)
+    await outbox.task("four", "awaiting", prize="of another receiver")
+    assert (await outbox.complete("four", "failed"))["outcome"] == "retry"
     # Without an id each counts.
     assert (await outbox.complete("three", "failed", ""))["outcome"] == "retry"
     assert (await outbox.complete("three", "delivered", ""))["outcome"] == "delivered"

@@ -1,12 +1,17 @@
 import base64
+import json
 import time
 from datetime import UTC, datetime
+from html import escape
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from standardwebhooks import Webhook
 
 from runtime.outgoing import signing
+from runtime.outgoing.connector import Answer
+from runtime.outgoing.providers import DeliveryRequest, response_text
 
 WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 NOW = int(time.time())
@@ -125,3 +130,12 @@ def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() ->
     ):
         with pytest.raises(signing.SignatureRefused, match="does not match this task"):
             signing.verify_callback_token(secrets, tenant, task, presented)
+
+
+def test_response_text_has_no_secret_in_any_notation() -> None:
+    secrets, answers = ["a/b+c ü"], {"street": 'Hofstraße 3 "Alte Post"/2'}
+    request = DeliveryRequest("task_1", {}, secrets, NOW, {"data": {"answers": answers}}, "acme")
+    for value in (*secrets, *answers.values()):
+        for form in (value, json.dumps(value), json.dumps(value).replace("/", "\\/"), quote_plus(value), escape(value)):
+            text = response_text(Answer(422, 0.0, f"no: {form}.".encode()), request)
+            assert text.replace('"', "") == "no: ****.", form

@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, posix, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 import { compile } from "sass";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
@@ -54,16 +54,31 @@ const apart = (held = null) => ({
   },
 });
 
+/** Minifies the styles that a module of the widget has in a template, which esbuild leaves as they are. */
+const styles = {
+  name: "styles",
+  setup({ onLoad }) {
+    onLoad({ filter: /\/runtime\/web\/widget\/.*\.js$/ }, async ({ path }) => {
+      let contents = readFileSync(path, "utf8");
+      for (const [written, css] of contents.matchAll(/`(\n[^`$\\]*\{[^`$\\]*)`/g)) {
+        const { code } = await transform(css, { charset: "utf8", loader: "css", minify: true });
+        contents = contents.replace(written, () => `\`${code.trim()}\``);
+      }
+      return { contents };
+    });
+  },
+};
+
 /** The entry, with the modules that it imports; every other module in a file of its own, loaded when it is needed. */
 async function widget() {
   const outdir = "built/widget";
-  const found = await build({ ...OPTIONS, entryPoints: [ENTRY], outdir, plugins: [apart()] });
+  const found = await build({ ...OPTIONS, entryPoints: [ENTRY], outdir, plugins: [apart(), styles] });
   const held = Object.keys(found.metafile.inputs);
   const contents = held.map((path) => `export * from "./${path}";`).join("\n");
   const outfile = `${outdir}/${served(ENTRY)}`;
-  const entry = await build({ ...OPTIONS, stdin: { contents, resolveDir: WEB }, outfile, plugins: [apart()] });
+  const entry = await build({ ...OPTIONS, stdin: { contents, resolveDir: WEB }, outfile, plugins: [apart(), styles] });
   const others = [...filesIn("widget"), ...filesIn("hosted")].filter((path) => !held.includes(path));
-  const rest = await build({ ...OPTIONS, entryPoints: entryPoints(others), outdir, plugins: [apart(held)] });
+  const rest = await build({ ...OPTIONS, entryPoints: entryPoints(others), outdir, plugins: [apart(held), styles] });
   // esbuild bundles what import(`./${name}.js`) may load without asking the plugin; import(path) is left alone.
   const files = [entry, rest].flatMap(({ metafile }) => Object.values(metafile.outputs));
   const modules = files.flatMap(({ inputs }) => Object.keys(inputs)).filter((path) => !path.includes("node_modules"));

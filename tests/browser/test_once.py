@@ -1,7 +1,7 @@
 import json
 from typing import Any, Final
 
-from tests.support.browsing import Visit
+from tests.support.browsing import SETTLE_MS, Visit
 from tests.support.chromium import Route
 from tests.support.login import Phone
 from tests.support.pages.games import owners, public_wheel
@@ -180,3 +180,28 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     await visit.ready()
     assert await visit.page.is_hidden(".card") and len(await fair.plays()) == 4
     visit.forgive("400", "409")
+
+
+async def test_button_of_a_used_up_day_works_again_after_its_end(fair: World, visit: Visit) -> None:
+    game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
+    closed = "[data-state=won] button.main[aria-disabled=true]"
+
+    async def is_over(route: Route) -> None:
+        answer = await (await route.fetch()).json()
+        await route.fulfill(json={**answer, "data": {**answer["data"], "resets_at": "1"}})
+
+    async def next_day(day: int) -> None:
+        await visit.page.wait_for_selector(closed)
+        rules = {"rules": {"max_plays_per_day": day}}
+        assert (await fair.stack.admin("PUT", f"/admin/games/{game_id}", rules)).http == 200
+
+    await visit.page.route("**/eligibility", is_over)
+    await visit.open(game_id)
+    await visit.press()
+    await next_day(2)
+    await visit.page.wait_for_timeout(SETTLE_MS)
+    await visit.page.click("button.main", force=True)  # Playwright does not press an inactive one.
+    await until(lambda: fair.plays(), lambda plays: len(plays) == 2)
+    await next_day(3)
+    await visit.page.evaluate("document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
+    await visit.page.wait_for_selector("button.main[aria-disabled=false]")

@@ -78,6 +78,12 @@ export class Round extends EventTarget {
     return CLOSED.includes(reason) ? reason : "";
   }
 
+  /** Whether the player may play again since the last look. */
+  get due() {
+    const { can_play, resets_at } = this.standing ?? {};
+    return can_play === false && Number(resets_at) > 0 && Number(resets_at) * 1000 <= Date.now();
+  }
+
   /** Whether an earlier play was requested and its result never shown. Without a token it was another player's. */
   get resumes() {
     return Boolean(this.record.now.asked && this.api.identity.token);

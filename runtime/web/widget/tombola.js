@@ -338,6 +338,9 @@ export class TombolaGame extends HTMLElement {
   }
 }
 
+// No timer counts the time that a device sleeps or a page is in the browser's cache.
+for (const name of ["visibilitychange", "pageshow"]) addEventListener(name, () => rounds.forEach((round) => !document.hidden && round.due && void round.look()));
+
 // Another tab signed in or out, or became a guest.
 addEventListener("storage", (event) => {
   if (/^tombola\.(login|guest):/.test(event.key ?? "")) void loadModule("./login.js").then((file) => file.heard(event));

@@ -197,14 +197,23 @@ export class View {
     return this.words.t("back_at", { when: this.words.when(seconds), until: this.words.until(seconds) });
   }
 
+  /** @returns {void | Promise<void>} */
   #pressed() {
     if (performance.now() - this.settled < SETTLE_MS) return;
     if (this.own) return this.own.act();
-    if (this.main.getAttribute("aria-disabled") === "true") return;
+    if (this.main.getAttribute("aria-disabled") === "true") return this.#again();
     if (this.round.standing?.reason === ENTRY && !this.round.resumes) return this.enter();
     this.card.hidden = true;
     this.page?.stay();
     this.press();
+  }
+
+  /** Checks whether the player may play by now, and plays then. */
+  async #again() {
+    const { round } = this;
+    if (round.busy || !round.api.identity.token) return;
+    await round.look();
+    if (this.main.getAttribute("aria-disabled") !== "true") this.#pressed();
   }
 
   /** Opens the campaign's entry form, and plays once it is complete. */

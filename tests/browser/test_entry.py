@@ -158,6 +158,39 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
     visit.forgive("400")
 
 
+async def test_page_of_a_campaign_without_games_takes_entries_and_withdrawals(fair: World, visit: Visit) -> None:
+    entry = {**ENTRY, "mode": "ENTRY_MODE_OPEN", "min_age": 0, "fields": ENTRY["fields"][:1]}
+    campaign_id = (await make_campaign(fair.stack, entry=entry, name="Raffle"))["id"]
+    page, asked = visit.page, f"/c/{campaign_id}?tenant_id={fair.stack.tenant_id}"
+
+    async def open_form(label: str) -> None:
+        await page.goto(f"{fair.stack.process.consumer_url}{asked}")
+        for width in (390, 768, 1280):
+            await page.set_viewport_size({"width": width, "height": 800})
+            await page.wait_for_selector(f"[data-entry] button:text-is('{label}')")
+            await visit.shot(f"raffle-{label}-{width}")
+        assert await violations(page) == []
+        await page.click("[data-entry] button")
+        await page.wait_for_selector(FORM)
+        await visit.shot(f"raffle-form-{label}")
+
+    await open_form("Take part")
+    await page.fill(f"{FORM} [name=email]", "gus@example.com")
+    for name in ("terms", "news"):
+        await page.check(f"{FORM} [name={name}]")
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector("[data-entry] >> text=Your entry is saved.")
+    over = {"status": "CAMPAIGN_STATUS_ENDED"}
+    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{campaign_id}", over)).http == 200
+    await open_form("View")
+    await page.uncheck(f"{FORM} [name=news]")
+    await page.click(f"{FORM} [data-act=entry]")
+    await page.wait_for_selector("dialog", state="detached")
+    given = await fair.stack.database.fetchval("SELECT given FROM entries WHERE campaign_id = $1", campaign_id)
+    assert [one.split(":")[1] for one in given] == ["terms", "email"], "the consent is withdrawn, after the end too"
+    visit.forgive("400")  # The captcha.
+
+
 async def test_form_starts_with_what_its_own_player_sent_and_edited(fair: World, visit: Visit) -> None:
     entry = {**ENTRY, "min_age": 0, "captcha": "", "fields": ENTRY["fields"][:1]}
     world, game_id = await entered(fair, entry)

@@ -1,4 +1,4 @@
-"""Parts of a campaign's page: its games as cards, or as the doors of a calendar, and the notice of its state."""
+"""Parts of a campaign's page: its games as cards, or as the doors of a calendar, its entry form and its state."""
 
 from __future__ import annotations
 
@@ -68,6 +68,11 @@ def cards(games: Sequence[m.Render], tenant: str, texts: PageTexts) -> str:
     """The games as a list of cards."""
     listed = "".join(_card(game, tenant, texts) for game in games)
     return f'<ul class="games">\n{listed}</ul>' if listed else f'<p class="lead">{escape(texts.no_games)}</p>'
+
+
+def entry_place(texts: PageTexts) -> str:
+    """Where the page's script puts the button that opens the entry form of a campaign without games."""
+    return f'<div data-entry data-view="{escape(texts.view)}"></div>'
 
 
 def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:

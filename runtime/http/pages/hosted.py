@@ -28,7 +28,7 @@ from runtime.errors import Fault, Status, unknown
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
-from runtime.http.pages.campaign_parts import cards, doors, notice, picture_of, query_of, text_in, value_at
+from runtime.http.pages.campaign_parts import cards, doors, entry_place, notice, picture_of, query_of, text_in, value_at
 from runtime.http.pages.files import ENTRY, files
 from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.page_tracking import sources_of, trackers_of, tracking_head
@@ -253,7 +253,10 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
     campaign: m.Campaign = reply.campaign
     settings, texts = campaign.settings or {}, PAGE_TEXTS[language]
     calendar = _has_doors(settings)
-    listed = doors(reply.games, tenant, texts) if calendar else cards(reply.games, tenant, texts)
+    if campaign.entry is not None and not reply.games:
+        listed = entry_place(texts)
+    else:
+        listed = doors(reply.games, tenant, texts) if calendar else cards(reply.games, tenant, texts)
     around = notice(reply, language)
     own = value_at(settings, "page", "texts")
     title = text_of(value_at(own, "title"), language) or campaign.name
@@ -286,8 +289,8 @@ def _has_doors(settings: Mapping[str, Any]) -> bool:
 
 
 def _scripts(shown: str) -> list[str]:
-    """The scripts that report a view, and those for a campaign's times and for its links to games."""
-    parts = (("times.js", "<time"), ("links.js", '<a href="/p/'))
+    """The scripts that report a view, and those for a campaign's times, its links to games and its entry form."""
+    parts = (("times.js", "<time"), ("links.js", '<a href="/p/'), ("enter.js", "<div data-entry"))
     return ["views.js", *(name for name, part in parts if part in shown)]
 
 

@@ -59,10 +59,10 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     """Creates the player's entry to the campaign, or updates it, and says what it lacks.
 
     An incomplete entry is stored: `missing` lists the required fields and consents that it lacks. Without a player, a
-    guest is created if the campaign has a public game; `guest_token` identifies the guest later. A retry with the same
-    Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a request that only
-    withdraws consents works with every status and form of the campaign, also for a suspended player.
-    PERMISSION_DENIED NOT_ELIGIBLE with `why`, or LOGIN_REQUIRED for a guest if no game of the campaign admits guests;
+    guest is created if the campaign has a public game or no game; `guest_token` identifies the guest later. A retry
+    with the same Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a
+    request that only withdraws consents works with every status and form of the campaign, also for a suspended player.
+    PERMISSION_DENIED NOT_ELIGIBLE with `why`, or LOGIN_REQUIRED for a guest if it has games and none admits guests;
     nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
     CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE
     CAPTCHA_UNAVAILABLE.
@@ -166,7 +166,7 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
         raise suspended("player")
     if campaign is None or (campaign["status"] == "draft" and not withdrawn):
         raise unknown("campaign", about.campaign_id)
-    if about.newcomer and not campaign["has_public_games"]:
+    if about.newcomer and not campaign["admits_newcomers"]:
         raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this campaign requires a player; set player_id")
     if before is not None and withdrawn:
         after = await withdraw_consents_of(connection, about.key, before, withdrawn, about.actor)

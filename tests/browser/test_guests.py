@@ -1,5 +1,6 @@
 import asyncio
 import re
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -8,8 +9,11 @@ from runtime.http.pages import files
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser, Route
 from tests.support.login import Phone
+from tests.support.packs import make_pack
 from tests.support.pages.games import ALBUM, ROOT, collection, owners, public_wheel, rungs
 from tests.support.pages.login import SET_GUEST, STORED, sign_in, sign_out
+from tests.support.panels import panel
+from tests.support.waiting import until
 from tests.support.world import World
 
 API: Final = "**/api/v1/**"
@@ -126,6 +130,28 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
         assert (await other.play())["play_id"]
         await visit.play()
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1
+
+
+async def test_code_redeemed_during_the_first_start_is_the_same_guest_s(fair: World, visit: Visit) -> None:
+    await make_pack(fair, "OPEN-0001")
+    await visit.open(await public_wheel(fair))
+    redeemed = asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        with suppress(TimeoutError):  # Redeeming waits for it.
+            await asyncio.wait_for(redeemed.wait(), 3)
+        await route.continue_()
+
+    await visit.page.route("**/start", slowly)
+    await visit.press()
+    await panel(visit, "codes")
+    await visit.page.fill("dialog input[name=code]", "OPEN-0001")
+    await visit.page.click("dialog [data-act=codes]")
+    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+    redeemed.set()
+    await until(lambda: owners(fair), bool)
+    redeemer = "SELECT player_id FROM redemptions WHERE tenant_id = $1"
+    assert await owners(fair) == [await fair.database.fetchval(redeemer, fair.stack.tenant_id)]
 
 
 async def test_login_reaches_all_tabs_and_broadcasts_no_token(fair: World, browser: Browser, phone: Phone) -> None:

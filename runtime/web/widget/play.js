@@ -200,8 +200,12 @@ export class Round extends EventTarget {
 
   /** @returns {Promise<Session>} */
   async #start() {
+    const { identity } = this.api;
     const { guest_token, ...session } = await this.api.post(`${this.path}/start`, {}, newKey());
-    if (guest_token) this.api.identity.guest = guest_token;
+    if (!guest_token) return session;
+    // Another request created the player meanwhile, and its turns would be lost with it: this guest is dropped.
+    if (identity.token) return this.#start();
+    identity.guest = guest_token;
     return session;
   }
 

@@ -19,7 +19,7 @@ sheet.replaceSync(`
 
 /** @param {import("../types.js").Panel} panel */
 export function open(panel) {
-  const { root, api, words, round, render, say } = panel;
+  const { root, words, round, render, say } = panel;
   const shadow = /** @type {ShadowRoot} */ (root.getRootNode());
   if (!shadow.adoptedStyleSheets.includes(sheet)) shadow.adoptedStyleSheets.push(sheet);
   const input = h("input", { type: "text", name: "code", maxlength: CODE_MAX, autocomplete: "off", autocapitalize: "characters", spellcheck: "false", dir: "ltr", enterkeyhint: "done" });
@@ -32,8 +32,7 @@ export function open(panel) {
       input.focus();
       return false;
     },
-    done: ({ guest_token, gave }) => {
-      if (guest_token) api.identity.guest = guest_token;
+    done: ({ gave }) => {
       const count = Number(gave.turns || gave.amount);
       const said = gave.turns ? words.t("quest_done", { count }) : words.t("codes_given", { count, name: gave.currency });
       given.replaceChildren(chip(said, "good"));

@@ -89,8 +89,7 @@ export async function open(panel, notice = "") {
       const wrong = !mark((one) => (found.some((/** @type {{field: string}} */ { field }) => field === `fields.${one.name}` || field.startsWith(`fields.${one.name}.`) || field === `consents.${one.name}`) ? words.t("field_wrong") : ""));
       return wrong || Boolean(why);
     },
-    done: ({ guest_token, missing }) => {
-      if (guest_token) api.identity.guest = guest_token;
+    done: ({ missing }) => {
       if (missing.length) {
         mark((one) => (missing.includes(`fields.${one.name}`) || missing.includes(`consents.${one.name}`) ? words.t("field_needed") : ""));
         return false;

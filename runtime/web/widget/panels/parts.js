@@ -2,6 +2,7 @@
 
 import { h, picture } from "../dom.js";
 import { newKey, read, write } from "../storage.js";
+import { withTabLock } from "../tab_lock.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
 
@@ -170,7 +171,14 @@ function once({ api }, path, body, named = body) {
 
   async function ask() {
     try {
-      const reply = await api.post(path, body, kept(name));
+      const { identity } = api;
+      const sent = async () => {
+        const reply = await api.post(path, body, kept(name));
+        if (reply.guest_token) identity.guest = reply.guest_token;
+        return reply;
+      };
+      // One guest is created at a time: a concurrent request uses it.
+      const reply = await (identity.token ? sent() : withTabLock(`guest:${identity.name}`, sent));
       write("sessionStorage", name, null);
       return reply;
     } catch (error) {

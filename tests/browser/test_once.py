@@ -182,6 +182,27 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     visit.forgive("400", "409")
 
 
+WRONG_CLOCK: Final = "const now = Date.now; Date.now = () => now() + 3_600_000 * (Number(window.name) || -2)"
+"""Of a device whose window's name says how many hours it is ahead."""
+
+
+async def test_session_and_code_last_as_long_by_a_wrong_clock(fair: World, visit: Visit) -> None:
+    await visit.page.add_init_script(WRONG_CLOCK)
+    await visit.open(await public_wheel(fair))
+    for hours, starts in ((-2, 1), (-1.7, 2)):
+        await visit.page.evaluate(f"window.name = {hours}")
+        await visit.play()
+        await visit.play()
+        assert visit.api_calls().count("POST start") == starts, "a stored session ends after its time"
+    await visit.page.evaluate("window.name = 2")
+    await visit.page.click("[data-panel=login]")
+    await ask_for_code(visit, "kim@ahead.test")
+    await visit.page.reload()
+    await visit.ready()
+    await visit.page.click("[data-panel=login]")
+    await visit.page.wait_for_selector("dialog >> text=Code sent to kim@ahead.test")
+
+
 async def test_button_of_a_used_up_day_works_again_after_its_end(fair: World, visit: Visit) -> None:
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
     closed = "[data-state=won] button.main[aria-disabled=true]"

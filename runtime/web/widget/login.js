@@ -2,16 +2,19 @@
 
 import { Api } from "./api.js";
 import { rounds } from "./play.js";
-import { Identity, claimsOf, read, write } from "./storage.js";
+import { Identity, claimsOf, endOf, read, write } from "./storage.js";
 import { withTabLock } from "./tab_lock.js";
 
 /** @typedef {import("./play.js").Round} Round */
 /** @typedef {import("./types.js").Login} Login */
 /** @typedef {"email" | "phone"} Kind */
-/** @typedef {{challenge_id: string, expires_at: number, resend_at: number, contact: string, kind: Kind}} Challenge */
+/** @typedef {{challenge_id: string, expires_at: number, resend_at: number, contact: string, kind: Kind, until: number}} Challenge */
 
 /** Refusals of a guest's token: expired, guest merged, or a temporary error of the service. */
 const GUEST_REFUSED = ["TOKEN_INVALID", "TOKEN_EXPIRED", "PLAYER_MERGED"];
+
+/** How long a code is valid. */
+const CODE_MS = 300_000;
 
 /** The maximum number of guests set aside; the oldest is dropped. */
 const ASIDE_MAX = 5;
@@ -34,7 +37,7 @@ export function heard({ key, oldValue, newValue }) {
 /** The pending code. @param {Api} api @returns {Challenge | null} */
 export function challengeOf(api) {
   const challenge = read("sessionStorage", `tombola.challenge:${api.identity.name}`);
-  return challenge?.expires_at > Date.now() / 1000 ? challenge : null;
+  return challenge?.until > Date.now() ? challenge : null;
 }
 
 /** Clears or stores it. It survives a reload, since players leave the page to read the code. @param {Api} api @param {Challenge | null} challenge */
@@ -46,7 +49,7 @@ export function keepChallenge(api, challenge) {
 export async function sendCode(api, kind, contact) {
   const body = { contact_type: `CONTACT_TYPE_${kind.toUpperCase()}`, contact, ...before(api) };
   const sent = await asGuest(api, () => api.once("/players/auth/start", body));
-  const challenge = { ...sent, contact, kind };
+  const challenge = { ...sent, contact, kind, until: endOf(Number(sent.expires_at), CODE_MS) };
   keepChallenge(api, challenge);
   return challenge;
 }

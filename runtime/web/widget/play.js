@@ -1,7 +1,7 @@
 // One game's plays: what state they are in, and that each is asked for once and shown once. Draws nothing.
 
 import { Refused } from "./api.js";
-import { Record, newKey } from "./storage.js";
+import { Record, endOf, newKey } from "./storage.js";
 import { withTabLock } from "./tab_lock.js";
 
 /** @typedef {import("./types.js").Session} Session */
@@ -15,10 +15,12 @@ const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INV
 /** Reasons of a standing that say that nobody may play, not only this player. */
 const CLOSED = ["NOT_STARTED", "PAUSED", "ENDED"];
 
+/** How long a session is used at most: the default of SESSION_TTL_SECONDS. */
+const SESSION_MS = 900_000;
 /** A stored session with less time left is not used. */
-const MARGIN_SECONDS = 20;
+const MARGIN_MS = 20_000;
 /** The same for games in which the player acts before the play. */
-const ACTING_SECONDS = 600;
+const ACTING_MS = 600_000;
 
 /**
  * The games of this page, which hear of a login or a new guest: one set, also where parts are of a later version.
@@ -187,15 +189,19 @@ export class Round extends EventTarget {
   /** A session to play: the player's stored one, else a new one. @param {boolean} [acts] whether the player acts before the play @returns {Promise<Session>} */
   async begin(acts = false) {
     this.#become("started");
-    const kept = this.record.now.session;
+    const { session: kept, until = 0 } = this.record.now;
     const { identity } = this.api;
-    const margin = acts ? ACTING_SECONDS : MARGIN_SECONDS;
-    if (kept && identity.token && Number(kept.expires_at) - margin > Date.now() / 1000) return kept;
+    if (kept && identity.token && until - (acts ? ACTING_MS : MARGIN_MS) > Date.now()) return kept;
     // A concurrent second start uses the guest that the first one created.
     const session = await (identity.token ? this.#start() : withTabLock(`guest:${identity.name}`, () => this.#start()));
-    this.record.set({ session });
+    this.#keep(session);
     this.dispatchEvent(new CustomEvent("session", { detail: session }));
     return session;
+  }
+
+  /** Stores a new session. @param {Session} session */
+  #keep(session) {
+    this.record.set({ session, until: endOf(Number(session.expires_at), SESSION_MS) });
   }
 
   /** @returns {Promise<Session>} */
@@ -231,7 +237,8 @@ export class Round extends EventTarget {
   shown(result) {
     this.last = result;
     this.unclaimed += this.#heldOf(result).filter(({ prize }) => prize?.needs_claim).length;
-    this.record.set(result.next ? { session: result.next } : {});
+    if (result.next) this.#keep(result.next);
+    else this.record.set({});
     this.#become(result.rewards.length ? "won" : "lost");
     if (!result.next) void this.look();
   }

@@ -2,7 +2,7 @@
 
 /** @typedef {import("./types.js").Session} Session */
 /** @typedef {{key: string, payload: object, client_seed: string}} Asked */
-/** @typedef {{session?: Session, asked?: Asked}} Kept */
+/** @typedef {{session?: Session, asked?: Asked, until?: number}} Kept */
 
 /** Values that the browser did not store (private windows, sandboxed frames, a full storage). They live as long as the page. */
 const memory = new Map();
@@ -26,6 +26,15 @@ export function write(where, name, value) {
   } catch {
     memory.set(name, value);
   }
+}
+
+/**
+ * When something that was just received ends, in milliseconds of this device's clock, which may be wrong.
+ * @param {number} seconds unix, by the service's clock @param {number} most how many milliseconds it lasts at most
+ */
+export function endOf(seconds, most) {
+  const left = seconds * 1000 - Date.now();
+  return Date.now() + (left > 0 && left < most ? left : most);
 }
 
 /** The pending play of this tab: stored before the request, so that a reload repeats the same request. */

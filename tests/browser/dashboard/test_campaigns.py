@@ -46,7 +46,9 @@ async def test_campaign_is_activated_paused_ended_and_duplicated(desk: Desk) -> 
     await page.get_by_label("Name", exact=True).fill("Winter Draw again")
     assert "keep the original's duration" in await page.inner_text("dialog form")
     ends = page.locator("dialog [name=end_date]")
-    await page.locator("dialog [name=start_date]").fill("2030-01-31T09:00")
+    await page.locator("dialog [name=start_date]").fill("2029-01-31T09:00")
+    for key in ("ArrowRight", "ArrowRight", *"2030"):
+        await page.keyboard.press(key)
     await ends.fill("2030-01-30T09:00")
     await desk.press("Duplicate", within="dialog")
     await page.wait_for_selector("dialog [aria-invalid=true]")

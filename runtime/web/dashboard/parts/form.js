@@ -358,8 +358,14 @@ function input({ schema, value, around, change }, named) {
     return html`<select ...${named} value=${value} onChange=${text}>${schema.enum.map((/** @type {any} */ one) => html`<option value=${one}>${schema.titles?.[one] ?? label(String(one))}</option>`)}</select>`;
   }
   if (schema.format === "unix-time") {
-    return html`<input type="datetime-local" ...${named} value=${toInput(Number(value ?? 0), around.zone)}
-      onChange=${(/** @type {any} */ event) => change(fromInput(event.target.value, around.zone))} />`;
+    const typed = (/** @type {any} */ { target }) => {
+      const at = fromInput(target.value, around.zone);
+      // A year changes with each digit, as 0002: storing that would replace the typed text.
+      if (at > 0 || !target.value) {
+        change(at);
+      }
+    };
+    return html`<input type="datetime-local" ...${named} min="1970-01-01T00:00" max="9999-12-31T23:59" value=${toInput(Number(value ?? 0), around.zone)} onChange=${typed} />`;
   }
   if (schema.format === "time-zone") {
     return html`<input ...${named} list=${`${named.id}-zones`} value=${value ?? ""} onInput=${text} autocomplete="off" />

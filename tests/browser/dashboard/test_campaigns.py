@@ -72,6 +72,7 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     name, zone = page.get_by_label("Name", exact=True), page.get_by_label("Time zone")
     await zone.fill("Mars/Olympus")
     await name.fill("Mine")
+    await page.locator("dialog input[type=file]").first.dispatch_event("cancel")  # No file was chosen.
     await desk.press("Save")
     await page.wait_for_selector("[aria-invalid=true]")
     assert await zone.get_attribute("aria-invalid") == "true"

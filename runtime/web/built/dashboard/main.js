@@ -6,7 +6,7 @@ var qm=Object.defineProperty;var A=(e,t,n)=>()=>{if(n)throw n[0];try{return e&&(
       <button type="button" class="secondary outline" onClick=${()=>i(!1)}>${a("cancel")}</button>
       <${M} class=${l?"danger":""} act=${()=>i(!0)}>${r}<//>
     </footer>
-  <//>`}function I({title:e,close:t,wide:n=!1,children:s}){let r=Y(null);return Aa(()=>{let i=r.current;return i?.showModal(),["form :is(input, select, textarea)","footer button","header button"].map(d=>i?.querySelector(d)).find(Boolean)?.focus(),()=>i?.close()},[]),o`<dialog ref=${r} onCancel=${i=>{i.preventDefault(),t()}} aria-labelledby="dialog-title" class=${n?"wide":""}>
+  <//>`}function I({title:e,close:t,wide:n=!1,children:s}){let r=Y(null);return Aa(()=>{let i=r.current;return i?.showModal(),["form :is(input, select, textarea)","footer button","header button"].map(d=>i?.querySelector(d)).find(Boolean)?.focus(),()=>i?.close()},[]),o`<dialog ref=${r} onCancel=${i=>{i.target===r.current&&(i.preventDefault(),t())}} aria-labelledby="dialog-title" class=${n?"wide":""}>
     <article>
       <header><h2 id="dialog-title">${e}</h2><button type="button" class="plain" aria-label=${a("close")} onClick=${t}>×</button></header>
       ${s}

@@ -67,6 +67,9 @@ export function Dialog({ title, close, wide = false, children }) {
   }, []);
   /** @param {Event} event */
   const cancel = (event) => {
+    if (event.target !== own.current) {
+      return; // A file picker's, which bubbles.
+    }
     event.preventDefault();
     close();
   };

@@ -72,6 +72,8 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     name, zone = page.get_by_label("Name", exact=True), page.get_by_label("Time zone")
     await zone.fill("Mars/Olympus")
     await name.fill("Mine")
+    await desk.press("Choose", within="dialog")
+    await page.get_by_role("dialog", name="Pictures").get_by_role("button", name="Close").click()
     await page.locator("dialog input[type=file]").first.dispatch_event("cancel")  # No file was chosen.
     await desk.press("Save")
     await page.wait_for_selector("[aria-invalid=true]")

@@ -1,5 +1,5 @@
 // Dialogs: a confirmation, and a modal for a form.
-import { html, signal, useLayoutEffect, useRef } from "../lib.js";
+import { html, signal, useId, useLayoutEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
 import { Act } from "./button.js";
 
@@ -56,6 +56,7 @@ export function Questions() {
  * @param {{title: string, close: () => void, wide?: boolean, children?: any}} props
  */
 export function Dialog({ title, close, wide = false, children }) {
+  const id = useId();
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
   // A layout effect: a plain effect would run after the dialog is removed, and keys pressed in between would be lost.
   useLayoutEffect(() => {
@@ -73,9 +74,9 @@ export function Dialog({ title, close, wide = false, children }) {
     event.preventDefault();
     close();
   };
-  return html`<dialog ref=${own} onCancel=${cancel} aria-labelledby="dialog-title" class=${wide ? "wide" : ""}>
+  return html`<dialog ref=${own} onCancel=${cancel} aria-labelledby=${id} class=${wide ? "wide" : ""}>
     <article>
-      <header><h2 id="dialog-title">${title}</h2><button type="button" class="plain" aria-label=${say("close")} onClick=${close}>×</button></header>
+      <header><h2 id=${id}>${title}</h2><button type="button" class="plain" aria-label=${say("close")} onClick=${close}>×</button></header>
       ${children}
     </article>
   </dialog>`;

@@ -1,5 +1,6 @@
 // Times: unix seconds in the API, shown and entered in a campaign's zone, which is always named.
 import { signal } from "./lib.js";
+import { known } from "./local_times.js";
 import { relative } from "./relative_time.js";
 import { say } from "./words.js";
 
@@ -15,21 +16,6 @@ export function switchTimes() {
 
 /** The browser's time zones. */
 export const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];
-
-/**
- * Whether the browser supports this zone.
- * @param {string} zone
- */
-export function isZone(zone) {
-  try {
-    return Boolean(zone && new Intl.DateTimeFormat("en", { timeZone: zone }));
-  } catch {
-    return false;
-  }
-}
-
-/** @param {string} zone */
-const known = (zone) => (isZone(zone) ? zone : "UTC");
 
 /**
  * Date and time in the zone, without its name. 0: not set.
@@ -71,44 +57,6 @@ export function period(from, to, zone) {
  * @param {string} zone
  */
 export const ago = (seconds, zone) => relative(seconds, Date.now() / 1000, known(zone)) || say("time.now");
-
-/**
- * The value of an `<input type="datetime-local">` for a time; "" if not set.
- * @param {number} seconds
- * @param {string} zone
- */
-export function toInput(seconds, zone) {
-  return seconds ? new Date((seconds + offset(seconds, zone)) * 1000).toISOString().slice(0, 16) : "";
-}
-
-/**
- * The time of such an input in the zone; 0 if empty. An hour skipped by DST becomes the next one.
- * @param {string} text
- * @param {string} zone
- */
-export function fromInput(text, zone) {
-  const local = text ? Date.parse(`${text.slice(0, 16)}:00Z`) / 1000 : NaN;
-  if (!Number.isFinite(local)) {
-    return 0;
-  }
-  const first = local - offset(local, zone);
-  return local - offset(first, zone);
-}
-
-/**
- * The zone's UTC offset at a time, in seconds.
- * @param {number} seconds
- * @param {string} zone
- */
-function offset(seconds, zone) {
-  const format = new Intl.DateTimeFormat("en-US", {
-    timeZone: known(zone), hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric",
-    hour: "numeric", minute: "numeric", second: "numeric",
-  });
-  const parts = Object.fromEntries(format.formatToParts(seconds * 1000).map(({ type, value }) => [type, Number(value)]));
-  const local = Date.UTC(parts.year, parts.month - 1, parts.day, parts.hour, parts.minute, parts.second) / 1000;
-  return local - Math.floor(seconds);
-}
 
 /** The next day: 2026-10-26 for 2026-10-25. @param {string} day */
 export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);

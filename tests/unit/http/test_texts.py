@@ -7,6 +7,7 @@ import unicodedata
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -16,6 +17,7 @@ from runtime.errors import Fault
 from runtime.rules.ui.markdown import html_of
 from runtime.wire import codec
 from runtime.wire.schema import UNSEEN, check, fields_of
+from runtime.wire.times import unix
 from tests.support.browsing import REQUIRED
 
 REFUSED = {"a bell": "a\x07b", "a C1 control": "a\x9bb", "an override of the direction": "\u202eevil"}
@@ -106,11 +108,22 @@ AMOUNTS: list[tuple[list[dict[str, Any]], str]] = [
 ]
 
 
+LOCAL = [
+    ("2026-03-08T02:30", "America/New_York"),  # Skipped, as the next ones.
+    ("2026-09-06T00:00", "America/Santiago"),
+    ("2026-03-29T02:30", "Europe/Berlin"),
+    ("2026-10-04T02:15", "Australia/Lord_Howe"),
+    ("2026-10-25T02:30", "Europe/Berlin"),  # Comes twice, as the next one.
+    ("2026-11-01T01:30", "America/New_York"),
+    *((f"2026-03-29T{hour}:00", "Europe/Berlin") for hour in ("00", "01", "03", "23")),
+]
+
+
 def run(script: str, folder: Path) -> Any:
     """The JSON that a script prints, with the dashboard's modules beside it."""
     if shutil.which("node") is None and not os.environ.get(REQUIRED):
         pytest.skip("there is no node to run the dashboard's modules")
-    for name in ("relative_time.js", "words.js", "words/en.js"):
+    for name in ("local_times.js", "relative_time.js", "words.js", "words/en.js"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(DASHBOARD / name, folder / name)
     (folder / "package.json").write_text('{"type": "module"}')
@@ -124,6 +137,12 @@ def test_relative_time_counts_calendar_days_of_the_zone(tmp_path: Path) -> None:
     script = 'import { relative } from "./relative_time.js";\n'
     script += f"console.log(JSON.stringify({json.dumps(cases)}.map(([now, at, zone]) => relative(at, now, zone))));"
     assert run(script, tmp_path) == [case[3] for case in TIMES]
+
+
+def test_local_time_of_an_input_is_the_one_of_the_commands(tmp_path: Path) -> None:
+    script = 'import { fromInput } from "./local_times.js";\n'
+    script += f"console.log(JSON.stringify({json.dumps(LOCAL)}.map(([text, zone]) => fromInput(text, zone))));"
+    assert run(script, tmp_path) == [unix(datetime.fromisoformat(text), ZoneInfo(zone)) for text, zone in LOCAL]
 
 
 def test_amounts_are_each_shown_with_their_currency(tmp_path: Path) -> None:

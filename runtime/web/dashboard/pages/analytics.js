@@ -1,6 +1,7 @@
 // Analytics of a campaign for a range of days, and exports.
 import { api } from "../api.js";
 import { html } from "../lib.js";
+import { fromInput } from "../local_times.js";
 import { Act } from "../parts/button.js";
 import { Chart, Numbers } from "../parts/chart.js";
 import { useExport } from "../parts/download.js";
@@ -10,7 +11,7 @@ import { loadById, useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
 import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
-import { dayAfter, fromInput, when } from "../times.js";
+import { dayAfter, when } from "../times.js";
 import { useTitle } from "../title.js";
 import { money, moneys, number, say } from "../words.js";
 

@@ -5,7 +5,8 @@
 // A property with `const` has this value and is not shown. `titles` are the texts of an enum.
 // Extensions: `when`, a sibling's name and the value at which the property is shown; `format` "unix-time" (seconds, in the form's zone), "time-zone", "lines"; `label`, the field's name; `names`, keys to offer for a map; `help`, a hint instead of the description.
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
-import { fromInput, toInput, ZONES } from "../times.js";
+import { fromInput, toInput } from "../local_times.js";
+import { ZONES } from "../times.js";
 import { has, label, say, sentence } from "../words.js";
 import { useReveal } from "./reveal.js";
 import { complain } from "./toast.js";

@@ -69,6 +69,9 @@ export function askBeforeLeaving(text) {
   question = text;
 }
 
+/** That question. */
+export const askedBeforeLeaving = () => question;
+
 /** Whether the page may be left: no unsaved changes, or the user discards them. */
 function mayLeave() {
   if (question && !confirm(question)) {

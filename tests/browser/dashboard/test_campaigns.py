@@ -281,8 +281,7 @@ async def test_link_snippet_and_qr_code_lead_to_the_campaign(browser: Browser, f
 
 
 async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk: Desk, fair: World) -> None:
-    page = desk.page
-    prize_id = await fair.prize(name="Harvest mug", value=9, currency="EUR", total=3, low_stock_at=2)
+    page, prize_id = desk.page, await fair.prize(name="Harvest mug", value=9, currency="EUR", total=3, low_stock_at=2)
     await fair.round(await fair.wheel(prize_id))
     await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
     await page.wait_for_selector(".given b:has-text('9')")

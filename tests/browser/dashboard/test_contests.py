@@ -17,8 +17,7 @@ from tests.support.world import World
 
 
 async def ranked(fair: World) -> tuple[str, str]:
-    prize = await fair.prize(name="Fair mug", total=1)
-    game = await fair.wheel(name="Harvest wheel")
+    prize, game = await fair.prize(name="Fair mug", total=1), await fair.wheel(name="Harvest wheel")
     for plays, player in ((4, "dora"), (3, "carl"), (2, "bert"), (1, "anna")):
         for _ in range(plays):
             await fair.round(game, player)
@@ -140,8 +139,7 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
 
 @pytest.fixture
 def dual_control(service: Stack) -> Iterator[None]:
-    engine = service.engine
-    held = {"dual_adjustment_above": 100, "dual_odds": True, "dual_revocations_above": 1}
+    engine, held = service.engine, {"dual_adjustment_above": 100, "dual_odds": True, "dual_revocations_above": 1}
     settings, engine.settings = engine.settings, replace(engine.settings, **held)
     yield
     engine.settings = settings
@@ -271,8 +269,7 @@ async def test_discrepancy_is_found_from_home_and_closed_by_an_admin_for_a_reaso
 
 
 async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk: Desk, fair: World) -> None:
-    page = desk.page
-    prize = await fair.prize(name="Bicycle", total=2)
+    page, prize = desk.page, await fair.prize(name="Bicycle", total=2)
     game = await fair.wheel()
     for player in ("anna", "bert", "carl"):
         await fair.round(game, player)

@@ -186,8 +186,7 @@ async def test_form_of_each_handler_keeps_its_config(desk: Desk, fair: World, mo
 
 
 async def test_map_in_a_form_keeps_its_rows_and_refuses_a_taken_name(desk: Desk, fair: World) -> None:
-    page = desk.page
-    mug = await fair.prize(name="Mug", campaign_id=fair.campaign_id)
+    page, mug = desk.page, await fair.prize(name="Mug", campaign_id=fair.campaign_id)
     groups = {name: [{"prize_id": mug, "probability": 0.1 * (1 + n)}] for n, name in enumerate(("gold", "lead"))}
     game = await fair.game(EGGS, {"tiers": [], "prize_groups": groups})
     await desk.enter("designer", path=f"/games/{game}")
@@ -228,8 +227,7 @@ async def test_preview_is_drawn_as_it_is_typed_and_makes_test_plays_alone(desk: 
     assert await desk.page.evaluate(f"{DRAWN} && {colour}") != "rgb(0 102 68)"
     await field(desk, "ui.theme.primary").fill("#006644")
     await desk.until(f"{DRAWN} && {colour} === 'rgb(0 102 68)'")
-    had = await contents(desk.stack.database, desk.stack.tenant_id)
-    widget = desk.page.locator(".preview tombola-game")
+    had, widget = await contents(desk.stack.database, desk.stack.tenant_id), desk.page.locator(".preview tombola-game")
     await widget.get_by_role("button", name="Spin the wheel").click()
     await desk.until(f"{WIDGET}.shadowRoot.textContent.includes('Gift')")
     result = await widget.evaluate("it => it.play()")
@@ -265,8 +263,7 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     await desk.enter("designer", path=f"/games/{game_id}")
     await field(desk, "name").fill("Mine")
     await field(desk, "rules.max_plays_per_day").fill("4")
-    ocean = {"theme": {"preset": "ocean"}}
-    path = f"/admin/games/{game_id}"
+    ocean, path = {"theme": {"preset": "ocean"}}, f"/admin/games/{game_id}"
     assert (await desk.stack.admin("PUT", path, {"name": "Theirs", "ui": ocean})).code == "OK"
     await desk.press("Save", within=".designer")
     conflict = await desk.page.locator(".conflict").inner_text()
@@ -297,8 +294,10 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     fields = await desk.page.locator("dialog tbody td:first-child").all_text_contents()
     assert {"name", "ui.theme"} <= {*fields}
     await desk.press("Close", within="dialog")
+    await field(desk, "name").fill("Not saved")
     await desk.page.get_by_role("button", name="Restore", exact=True).last.click()
-    assert "revision 7" in await desk.page.inner_text("dialog")
+    asked = await desk.page.inner_text("dialog")
+    assert "revision 7" in asked and "Discard unsaved changes?" in asked
     await desk.press("Restore", within="dialog")
     await desk.page.wait_for_selector("h1:text-is('Wheel')")
     assert (await game_of(desk))["ui"] == {} and await field(desk, "name").input_value() == "Wheel"

@@ -83,8 +83,7 @@ async def give(desk: Desk, fair: World, act: str) -> None:
 
 
 async def test_player_is_merged_unlinked_suspended_exported_and_erased(desk: Desk, fair: World, tmp_path: Path) -> None:
-    page = desk.page
-    player = await log_in(fair.stack, contact="merge.me@example.com")
+    page, player = desk.page, await log_in(fair.stack, contact="merge.me@example.com")
     guest = await guest_who_played(fair, await fair.wheel(await fair.prize(), access="public"))
     await desk.looks_at_guest(player, guest.player_id)
     assert await page.evaluate("document.activeElement.textContent") == "Cancel", "Enter does not merge"

@@ -52,6 +52,7 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     await page.wait_for_selector("[name='fulfillment.config.url'][aria-invalid=true]")
     await field(desk, "fulfillment.config.url").fill("https://shop.example/mugs")
     await field(desk, "fulfillment.config.secret").fill("quite-a-long-secret")
+    await page.get_by_role("link", name="Games").first.click()  # The question is dismissed.
     await desk.press("Create prize", within="main")
     await page.wait_for_selector("[name=currency][aria-invalid=true]")
     assert "ISO 4217" in await page.inner_text(".field:has([name=currency]) .wrong")
@@ -65,6 +66,7 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     assert made["fulfillment"]["config"] == {"url": "https://shop.example/mugs", "secret_set": True}
     # Only what was changed is sent: the secret stays.
     await field(desk, "name").fill("Big mug")
+    await page.get_by_role("link", name="Games").first.click()
     await field(desk, "constraints.max_per_user").fill("2")
     await desk.press("Save", within="main")
     await page.wait_for_selector(".head h1:has-text('Big mug')")
@@ -103,8 +105,7 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
 
 async def test_form_of_a_webhook_hides_its_secrets_and_shows_each_error_at_its_place(desk: Desk, fair: World) -> None:
     secrets = {"secret": "quite-a-long-secret", "previous_secret": "another-long-one"}
-    headers = {f"X-{nth}": "some" for nth in range(20)}
-    base = WEBHOOK["config"]
+    headers, base = {f"X-{nth}": "some" for nth in range(20)}, WEBHOOK["config"]
     prizes = [
         await fair.prize(name="Mug", fulfillment={**WEBHOOK, "config": {**base, **more}})  # type: ignore[dict-item]
         for more in (secrets, {"headers": headers}, {"headers": {"X-Key": "some"}})
@@ -152,8 +153,7 @@ async def test_form_of_a_webhook_hides_its_secrets_and_shows_each_error_at_its_p
 
 
 async def test_prize_form_saves_only_what_was_changed_over_others_changes(desk: Desk, fair: World) -> None:
-    numbers = {"value": 8, "expires_after_days": 30, "low_stock_at": 5}
-    kind = "CLAIM_FIELD_KIND_CHOICE"
+    numbers, kind = {"value": 8, "expires_after_days": 30, "low_stock_at": 5}, "CLAIM_FIELD_KIND_CHOICE"
     fields = [
         {"key": key, "label": key, "kind": kind, "options": options}
         for key, options in {"size": ["S", "M"], "colour": ["red", "blue"], "taste": ["sweet", "salty"]}.items()
@@ -180,8 +180,7 @@ async def test_prize_form_saves_only_what_was_changed_over_others_changes(desk: 
     await colour.press_sequentially("\ngreen")
     await retype(field(desk, "value"), "2.05")
     await save(desk)
-    now = await stored(desk, prize)
-    left = [("colour", ["red", "blue", "green"]), ("taste", ["sweet", "salty"])]
+    now, left = await stored(desk, prize), [("colour", ["red", "blue", "green"]), ("taste", ["sweet", "salty"])]
     assert [(one["key"], one["options"]) for one in now["claim_fields"]] == left and now["value"] == 2.05
 
 
@@ -271,8 +270,7 @@ async def second_part_held(desk: Desk) -> AsyncIterator[asyncio.Event]:
 
 
 async def test_code_file_is_imported_with_its_progress_stopped_and_resumed(desk: Desk, fair: World) -> None:
-    page = desk.page
-    prize_id = await fair.prize(fulfillment={"channel": "voucher_code"})
+    page, prize_id = desk.page, await fair.prize(fulfillment={"channel": "voucher_code"})
     await desk.enter("reward_manager", path=f"/prizes/{prize_id}")
     await page.wait_for_selector(".upload")
     lines = [f"FAIR-{nth:08};2039-12-31" for nth in range(6_998)]
@@ -297,8 +295,7 @@ async def test_code_file_is_imported_with_its_progress_stopped_and_resumed(desk:
 
 
 async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fair: World) -> None:
-    page = desk.page
-    prize_id = await fair.prize(total=2, fulfillment={"channel": "voucher_code"})
+    page, prize_id = desk.page, await fair.prize(total=2, fulfillment={"channel": "voucher_code"})
 
     async def ends() -> list[int]:
         return sorted(item["expires_at"] for item in (await codes_of(desk, prize_id))["items"])
@@ -359,8 +356,7 @@ async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fai
 
 
 async def test_release_schedule_is_set_and_removed(desk: Desk, fair: World) -> None:
-    page = desk.page
-    prize = await fair.prize(name="Bike", total=9)
+    page, prize = desk.page, await fair.prize(name="Bike", total=9)
     await desk.enter("designer", path=f"/prizes/{prize}")
     await field(desk, "release.kind").select_option("SEALED")
     await field(desk, "release.units").fill("4")

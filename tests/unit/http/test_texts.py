@@ -108,15 +108,10 @@ AMOUNTS: list[tuple[list[dict[str, Any]], str]] = [
 ]
 
 
-LOCAL = [
-    ("2026-03-08T02:30", "America/New_York"),  # Skipped, as the next ones.
-    ("2026-09-06T00:00", "America/Santiago"),
-    ("2026-03-29T02:30", "Europe/Berlin"),
-    ("2026-10-04T02:15", "Australia/Lord_Howe"),
-    ("2026-10-25T02:30", "Europe/Berlin"),  # Comes twice, as the next one.
-    ("2026-11-01T01:30", "America/New_York"),
-    *((f"2026-03-29T{hour}:00", "Europe/Berlin") for hour in ("00", "01", "03", "23")),
-]
+# Hours that are skipped, that come twice, and others near them.
+LOCAL = [("2026-03-08T02:30", "America/New_York"), ("2026-11-01T01:30", "America/New_York")]
+LOCAL += [("2026-09-06T00:00", "America/Santiago"), ("2026-10-04T02:15", "Australia/Lord_Howe")]
+LOCAL += [(f"2026-{day}T02:30", "Europe/Berlin") for day in ("03-28", "03-29", "03-30", "10-24", "10-25", "10-26")]
 
 
 def run(script: str, folder: Path) -> Any:

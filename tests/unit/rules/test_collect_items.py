@@ -50,8 +50,7 @@ def test_caught_items_count_for_their_prizes(play: Play, caught: Any, awards: An
 
 def test_short_prize_is_awarded_up_to_its_stock(play: Play) -> None:
     outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2})
-    assert outcome.awards == [Award("prize_g", 2), Award("prize_s", 1)]
-    assert outcome.score == 4
+    assert outcome.awards == [Award("prize_g", 2), Award("prize_s", 1)] and outcome.score == 4
     redrawn = play(
         "collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2}, on_unavailable="redraw"
     )

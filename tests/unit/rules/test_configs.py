@@ -103,8 +103,7 @@ def test_good_config_is_accepted_and_names_its_prizes(handler: str) -> None:
 @pytest.mark.parametrize(("handler", "path", "value"), BAD, ids=lambda value: None)
 def test_bad_field_is_named(handler: str, path: str, value: Any, refusal: Refusal, fields: Fields) -> None:
     fault = refusal(REWARD_HANDLERS.require(handler, "reward_handler").parse, _changed(GOOD[handler], path, value))
-    assert f"handler_config.{path}" in fields(fault)
-    assert fault.reason == "VALIDATION"
+    assert f"handler_config.{path}" in fields(fault) and fault.reason == "VALIDATION"
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 5])
@@ -126,8 +125,7 @@ def test_violations_are_all_reported_at_once(refusal: Refusal, fields: Fields) -
 def test_answer_to_hostile_names_stays_small_and_encodable(refusal: Refusal) -> None:
     raw = {"prizes": [{"x" * 100_000: 1, "\ud800": 2} for _ in range(1000)]}
     fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
-    assert len(fault.facts["violations"]) == 100
-    assert len(msgspec.json.encode(fault.data)) < 50_000
+    assert len(fault.facts["violations"]) == 100 and len(msgspec.json.encode(fault.data)) < 50_000
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,8 @@ CONFIG = {"prizes": [{"prize_id": prize_id, "probability": chance} for prize_id,
 
 def test_word_picks_the_prize_and_its_index(play: Play) -> None:
     outcome = play("probability", CONFIG, words=[0.3])
-    assert outcome.awards == [Award("prize_b", 1)]
-    assert outcome.credits == []
-    assert outcome.metadata == {"slot_index": 1}
-    assert outcome.score == 0
+    assert outcome.awards == [Award("prize_b", 1)] and outcome.credits == []
+    assert outcome.metadata == {"slot_index": 1} and outcome.score == 0
     assert outcome.path == [["word", 0, 0.3], ["available", "prize_b", 1, True]]
 
 

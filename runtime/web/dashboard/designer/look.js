@@ -1,7 +1,7 @@
 // The look of a game: its theme, and the contrast of its colors (WCAG 2.2).
 import { html } from "../lib.js";
 import { isObject } from "../parts/form.js";
-import { say } from "../words.js";
+import { say, state } from "../words.js";
 
 /** The WCAG minimum contrast of text (1.4.3) and of graphics such as a button's edge (1.4.11). */
 const WORDS = 4.5;
@@ -86,6 +86,15 @@ export function Preset({ value, change, named, themes }) {
     ${Object.entries(themes ?? {}).map(([name, one]) => html`<option value=${name}>${one.title}</option>`)}
   </select>`;
 }
+
+/** The select of an enum; empty: of the theme. @param {any} props */
+export const Choice = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+  ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one.replace(/^ON_UNAVAILABLE_/, "")) : say("look.of_theme")}</option>`)}
+</select>`;
+
+/** Saved values that are invalid and therefore ignored. @param {{items: {field: string, description: string}[]}} props */
+export const Unused = ({ items }) => items.length > 0 && html`<div role="status"><p>${say("designer.unused")}</p>
+  <ul class="checks">${items.map(({ field, description }) => html`<li key=${field} data-tone="warn"><span class="mark" aria-hidden="true"></span><span><code>${field}</code> ${description}</span></li>`)}</ul></div>`;
 
 /** A color input: CSS text or a color picker. @param {{value: string, change: (value: string) => void, named: any}} props */
 export function Colour({ value, change, named }) {

@@ -7,6 +7,7 @@ import { Section } from "../parts/layout.js";
 import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
 import { When } from "../parts/values.js";
+import { askedBeforeLeaving } from "../router.js";
 import { can } from "../session.js";
 import { say } from "../words.js";
 import { whole } from "./definition.js";
@@ -19,7 +20,7 @@ export function Revisions({ game, zone, restored }) {
     const changed = differences(whole(game), whole(one.game));
     const yes = await confirm({
       title: say("revisions.restore_title", { revision: one.revision }),
-      text: say("revisions.restore_text", { count: changed.length, revision: game.revision + 1 }),
+      text: `${say("revisions.restore_text", { count: changed.length, revision: game.revision + 1 })} ${askedBeforeLeaving()}`,
       items: changed.slice(0, 6).map(({ id }) => id),
       word: say("revisions.restore"),
     });

@@ -6,7 +6,8 @@ import { Head, Section } from "../parts/layout.js";
 import { useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
-import { address, askBeforeLeaving } from "../router.js";
+import { useUnsaved } from "../parts/unsaved.js";
+import { address } from "../router.js";
 import { useTitle } from "../title.js";
 import { label, say, sentence } from "../words.js";
 import { LANGUAGES } from "./campaign_page.js";
@@ -82,10 +83,7 @@ function Editor({ campaign }) {
   const filled = useRef(editable(campaign));
   const [value, setValue] = useState(filled.current);
   const unsaved = JSON.stringify(messagesOf(value)) !== JSON.stringify(messagesOf(filled.current));
-  useEffect(() => {
-    askBeforeLeaving(unsaved ? say("designer.leave") : "");
-    return () => askBeforeLeaving("");
-  }, [unsaved]);
+  useUnsaved(unsaved);
   const save = async (/** @type {any} */ typed) => {
     const messages = messagesOf(typed);
     try {

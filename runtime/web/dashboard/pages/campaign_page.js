@@ -1,8 +1,8 @@
 // The look and texts of a campaign's page, edited beside a preview.
 import { api, Refused } from "../api.js";
-import { Colour, Contrasts, dressed, ofCampaign, ownTheme, Preset } from "../designer/look.js";
+import { Choice, Colour, Contrasts, dressed, ofCampaign, ownTheme, Preset, Unused } from "../designer/look.js";
 import { Preview } from "../designer/preview.js";
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { html, useMemo, useRef, useState } from "../lib.js";
 import { differing } from "../parts/compared.js";
 import { Form, isObject } from "../parts/form.js";
 import { Head, Section } from "../parts/layout.js";
@@ -10,7 +10,8 @@ import { Font, Picture } from "../parts/picture.js";
 import { loadById, useData } from "../parts/requests.js";
 import { Empty, Loading, Problem } from "../parts/states.js";
 import { tell } from "../parts/toast.js";
-import { address, askBeforeLeaving } from "../router.js";
+import { useUnsaved } from "../parts/unsaved.js";
+import { address } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
 import { has, say, state } from "../words.js";
@@ -45,7 +46,7 @@ const SCHEMA = object({
     redirect_seconds: { type: "integer", minimum: 0, maximum: 600, help: say("page.help_redirect") }, share: { type: "boolean" },
   }),
   states: { ...object(Object.fromEntries(STATES.map((name) => [name, { ...object({ text: byLanguage("text"), image: text }), label: state(name) }]))), label: say("page.part_states"), help: say("page.help_states") },
-  layout: { type: "string", enum: ["", "calendar"], help: say("page.help_layout") },
+  layout: { type: "string", enum: ["", "calendar"], titles: { "": say("page.layout_list"), calendar: say("page.layout_calendar") }, help: say("page.help_layout") },
   css: { type: "string", format: "lines", maxLength: 20000, help: say("page.help_css") },
 });
 
@@ -119,10 +120,7 @@ function Designer({ campaign, games, themes, prizes }) {
   const widget = useMemo(() => widgetsOf(themes), [themes]);
   const settings = settingsOf(begun.current, value);
   const unsaved = JSON.stringify(settings) !== JSON.stringify(settingsOf(begun.current, filled.current));
-  useEffect(() => {
-    askBeforeLeaving(unsaved ? say("designer.leave") : "");
-    return () => askBeforeLeaving("");
-  }, [unsaved]);
+  useUnsaved(unsaved);
   const save = async (/** @type {any} */ typed) => {
     const path = { id: campaign.id };
     try {
@@ -149,15 +147,14 @@ function Designer({ campaign, games, themes, prizes }) {
   return html`<div class="designer">
     <div><${Section} title=${say("page.edit")}>
       <div class="sheet"><${Form} schema=${SCHEMA} value=${filled.current} save=${save} typed=${setValue} word=${say("save")} widget=${widget}>
-        ${unused.length > 0 && html`<div role="status"><p>${say("designer.unused")}</p><ul class="checks">
-          ${unused.map(({ field, description }) => html`<li key=${field} data-tone="warn"><span class="mark" aria-hidden="true"></span><span><code>${field}</code> ${description}</span></li>`)}</ul></div>`}
+        <${Unused} items=${unused} />
       <//></div>
     <//></div>
     <div class="aside">
       ${game && can("MakeTestPlays") ? html`<div class="choices">
-          ${games.length > 1 && html`<${Choice} name=${say("page.game")} value=${shown} change=${setShown} items=${games.map((/** @type {any} */ one) => [one.id, one.name])} />`}
-          ${languages.length > 1 && html`<${Choice} name=${say("page.language")} value=${language} change=${setLanguage} items=${languages.map((one) => [one, one])} />`}
-          <${Choice} name=${say("page.state")} value=${phase} change=${setPhase} items=${STATES.map((one) => [one, state(one)])} />
+          ${games.length > 1 && html`<${Among} name=${say("page.game")} value=${shown} change=${setShown} items=${games.map((/** @type {any} */ one) => [one.id, one.name])} />`}
+          ${languages.length > 1 && html`<${Among} name=${say("page.language")} value=${language} change=${setLanguage} items=${languages.map((one) => [one, one])} />`}
+          <${Among} name=${say("page.state")} value=${phase} change=${setPhase} items=${STATES.map((one) => [one, state(one)])} />
         </div>
         <${Preview} game=${game} ui=${ui} prizes=${prizes} unsaved=${unsaved ? ["ui"] : []} locale=${language} phase=${phase} />` : html`<${Empty} title=${say("page.no_game")} text=${say("page.no_game_text")} />`}
       ${game && ownTheme(game.ui) && html`<p class="quiet">${say("page.own_theme", { name: game.name })} <a href=${address(`/games/${encodeURIComponent(game.id)}`, { field: "ui.theme.preset" })}>${say("check.open")}</a></p>`}
@@ -167,19 +164,13 @@ function Designer({ campaign, games, themes, prizes }) {
 }
 
 /** @param {{name: string, value: string, change: (value: string) => void, items: string[][]}} props */
-const Choice = ({ name, value, change, items }) => html`<label>${name}<select value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+const Among = ({ name, value, change, items }) => html`<label>${name}<select value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
   ${items.map(([one, shown]) => html`<option key=${one} value=${one}>${shown}</option>`)}</select></label>`;
 
 /** Custom controls. @param {any} themes */
 function widgetsOf(themes) {
   /** @param {any} props */
-  const Mode = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-    ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one) : say("look.of_theme")}</option>`)}</select>`;
-  /** @param {any} props */
-  const Layout = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-    ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${say(`page.layout_${one || "list"}`)}</option>`)}</select>`;
-  /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    PICTURES.includes(name) ? Picture : name === "font_file" ? Font : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : name === "mode" ? Mode : name === "layout" ? Layout : null;
+    PICTURES.includes(name) ? Picture : name === "font_file" ? Font : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : name === "mode" ? Choice : null;
 }

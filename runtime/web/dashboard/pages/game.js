@@ -3,7 +3,7 @@ import { api } from "../api.js";
 import { changes, currenciesOf, editable, schemaOf } from "../designer/definition.js";
 import { alike, Differences, differences } from "../designer/differences.js";
 import { Forecast } from "../designer/forecast.js";
-import { Colour, Contrasts, dressed, ofCampaign, Preset } from "../designer/look.js";
+import { Choice, Colour, Contrasts, dressed, ofCampaign, Preset, Unused } from "../designer/look.js";
 import { Odds, Percent } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
@@ -18,12 +18,13 @@ import { Font, Picture } from "../parts/picture.js";
 import { useData } from "../parts/requests.js";
 import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { useUnsaved } from "../parts/unsaved.js";
 import { Id } from "../parts/values.js";
 import { addressOf } from "../prizes/definition.js";
 import { address, askBeforeLeaving } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../title.js";
-import { label, say, state } from "../words.js";
+import { label, say } from "../words.js";
 import { moveGame, verbOf } from "./game_moves.js";
 
 const PRIZES_MAX = 500;
@@ -134,10 +135,7 @@ function Designer({ data: { game, campaign, config, themes, prizes, others, pack
     }
   };
   const unsaved = Object.keys(changes(begun.current.fields, value));
-  useEffect(() => {
-    askBeforeLeaving(may && unsaved.length ? say("designer.leave") : "");
-    return () => askBeforeLeaving("");
-  }, [may, unsaved.length]);
+  useUnsaved(may && unsaved.length);
   const over = () => {
     mixed.current = true;
     begun.current = { ...begun.current, game: theirs };
@@ -150,7 +148,7 @@ function Designer({ data: { game, campaign, config, themes, prizes, others, pack
           ${(/** @type {any} */ now, /** @type {any} */ change) => html`
             ${segmented && html`<${Wheel} handler=${game.reward_handler} value=${now} prizes=${prizes} change=${change} whole=${game.type === "spin_wheel"} />`}
             <${Removed} game=${begun.current.game} value=${now} prizes=${prizes} />
-            ${unused.length > 0 && html`<${Unused} items=${unused} />`}
+            <${Unused} items=${unused} />
             ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}`}
         <//></div>` : html`<p class="quiet">${say("designer.read_only")}</p>`}
       <//>
@@ -161,12 +159,6 @@ function Designer({ data: { game, campaign, config, themes, prizes, others, pack
       <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value.ui} themes=${themes} /><//>
     </div>
   </div>`;
-}
-
-/** Saved values that are invalid and therefore ignored. @param {{items: {field: string, description: string}[]}} props */
-function Unused({ items }) {
-  return html`<div role="status"><p>${say("designer.unused")}</p>
-    <ul class="checks">${items.map(({ field, description }) => html`<li key=${field} data-tone="warn"><span class="mark" aria-hidden="true"></span><span><code>${field}</code> ${description}</span></li>`)}</ul></div>`;
 }
 
 /** A conflict: the changes that another person saved. @param {{begun: any, theirs: any, typed: any, over: () => void}} props */
@@ -192,15 +184,11 @@ function widgetsOf(prizes, themes, campaign) {
     ${value && !prizes.some(({ prize_id }) => prize_id === value) && html`<option value=${value}>${value}</option>`}
   </select>${value && can("GetPrize") && html`<a class="small" href=${addressOf(value)} target="_blank" rel="opener">${say("prizes.open")}</a>`}
   ${!value && can("CreatePrize") && html`<a class="small" href=${address("/prizes/new", { campaign_id: campaign })} target="_blank" rel="opener">${say("prizes.new")}</a>`}`;
-  /** @param {any} props */
-  const One = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-    ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one.replace(/^ON_UNAVAILABLE_/, "")) : say("look.of_theme")}</option>`)}
-  </select>`;
   /** The picture of a game, which may be stored with an emoji. @param {any} props */
   const Cover = ({ value, change, ...rest }) => html`<${Picture} ...${rest} value=${isObject(value) ? value.image ?? "" : value}
     change=${(/** @type {string} */ image) => change(isObject(value) ? { ...value, image } : image)} />`;
   /** @param {any} props */
   const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
   return (/** @type {string} */ name) =>
-    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "picture" ? Cover : PICTURES.includes(name) ? Picture : name === "font_file" ? Font : name === "probability" ? Percent : name === "preset" ? Theme : null;
+    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? Choice : COLOURS.includes(name) ? Colour : name === "picture" ? Cover : PICTURES.includes(name) ? Picture : name === "font_file" ? Font : name === "probability" ? Percent : name === "preset" ? Theme : null;
 }

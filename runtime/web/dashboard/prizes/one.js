@@ -1,5 +1,6 @@
 // One prize: its form, stock and status.
-import { api, Refused } from "../api.js";
+import { api } from "../api.js";
+import { refuseStale } from "../contests/choosing.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act } from "../parts/button.js";
 import { differing } from "../parts/compared.js";
@@ -10,6 +11,7 @@ import { useData } from "../parts/requests.js";
 import { showSecret } from "../parts/secret.js";
 import { Loading, Problem } from "../parts/states.js";
 import { complain, tell } from "../parts/toast.js";
+import { useUnsaved } from "../parts/unsaved.js";
 import { Id } from "../parts/values.js";
 import { address, go } from "../router.js";
 import { can } from "../session.js";
@@ -75,21 +77,18 @@ function Edit({ prize, saved }) {
   const filled = useRef(begun.current);
   const [value, setValue] = useState(filled.current);
   const [mixed, setMixed] = useState({ now: false, times: 0 }); // Whether the saved prize contains concurrent changes.
+  useUnsaved(differing(sent(filled.current), sent(value)).length > 0);
   const save = async (/** @type {any} */ typed) => {
     const now = editable(await api.get("/admin/prizes/{id}", { path: { id: prize.prize_id } }));
-    const theirs = differing(begun.current, now);
-    begun.current = now;
-    if (theirs.length) {
-      setMixed({ ...mixed, now: true });
-      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
-    }
+    setMixed({ ...mixed, now: mixed.now || differing(begun.current, now).length > 0 });
+    refuseStale(begun, now);
     const [before, wanted] = [sent(filled.current), sent(typed)];
     const body = Object.fromEntries(differing(before, wanted).map((key) => [key, wanted[key]]));
     const made = await api.put("/admin/prizes/{id}", { path: { id: prize.prize_id }, body });
     begun.current = editable(made);
     filled.current = mixed.now ? begun.current : { ...typed, fulfillment: begun.current.fulfillment };
+    setValue(filled.current);
     if (mixed.now) {
-      setValue(filled.current);
       setMixed({ now: false, times: mixed.times + 1 }); // Remounts the form with the other person's changes.
     }
     saved(made);

@@ -294,17 +294,31 @@ GROUP BY m.player_id, m.play_id, m.item
 HAVING sum(m.listed) <> sum(m.credited) AND NOT is_archived_play($1, m.play_id)
 
 -- name: player_reversed
--- The movements of a reward add up to 0 if it is revoked, and only then.
+-- A reversal takes back what its reward moved: all of it if the reward is revoked, and only then. One without a reward
+-- takes points of a guest that was merged into the player. A reward may cost as many points as it gives: 0 in all.
 SELECT e.player_id AS id, e.reward_id AS row_id, e.scope_key,
-       CASE WHEN r.reward_id IS NULL THEN 'its reward' WHEN r.status = 'revoked' THEN '0' ELSE 'not 0' END AS expected,
+       CASE WHEN r.reward_id IS NULL THEN 'its reward' WHEN r.status = 'revoked' THEN '0'
+            ELSE 'some of ' || e.moved END AS expected,
        e.amount || ' ' || e.currency AS found
 FROM (
-    SELECT player_id, reward_id, scope_key, currency, sum(amount) AS amount FROM ledger_entries
+    SELECT player_id, reward_id, scope_key, currency, sum(amount) AS amount,
+           coalesce(sum(amount) FILTER (WHERE reason <> 'reversal'), 0) AS moved
+    FROM ledger_entries
     WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reward_id <> ''
     GROUP BY player_id, reward_id, scope_key, currency
 ) AS e
 LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reward_id
-WHERE r.reward_id IS NULL OR (r.status = 'revoked') <> (e.amount = 0)
+WHERE CASE WHEN r.reward_id IS NULL THEN true WHEN r.status = 'revoked' THEN e.amount <> 0
+           ELSE e.amount NOT BETWEEN least(0, e.moved) AND greatest(0, e.moved) OR e.amount = 0 AND e.moved <> 0 END
+UNION ALL
+SELECT e.player_id, e.entry_id, e.scope_key, 'points taken back of a merged guest',
+       e.amount || ' ' || e.currency || ' of ' || e.reference_id
+FROM ledger_entries AS e
+WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'reversal' AND e.reward_id = '' AND (
+    e.amount > 0 OR e.currency <> 'points' OR NOT EXISTS (
+        SELECT FROM players AS g
+        WHERE g.tenant_id = $1 AND g.player_id = e.reference_id AND g.merged_into = e.player_id)
+)
 
 -- name: player_credited
 -- A reward of points was credited once, with its amount, and no other entry refers to it. A guest's reward may be of

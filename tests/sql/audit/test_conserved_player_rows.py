@@ -66,12 +66,20 @@ WALLETS: Final[dict[str, Case]] = {
         *("ann", "ann|p2 coin|5|4; ann|p5 coin|6|0; ann|p8 coin|0|3; ann|q1 points|0|9; ann|q2 coin|0|9"),
     ),
     "player_reversed": (
-        """+ rewards player_id=ann reward_id status: r1 revoked | r2 won | r3 revoked | r4 won;
+        """+ rewards player_id=ann reward_id status: r1 revoked | r2 won | r3 revoked | r4 won | r5 won | r6 won;
+        + ledger_entries player_id=ann entry_id amount currency=points reward_id reason: f1 -3 r5 milestone_spend |
+            f2 3 r5 play_reward | f3 9 r6 reversal;
+        + ledger_entries player_id=ann entry_id amount currency reason=reversal reference_id:
+            f6 -5 points gus | f7 5 points gus | f8 -5 coin gus | f9 -5 points gil;
         + ledger_entries player_id entry_id amount currency=coin reward_id reason: ann e1 -3 r1 milestone_spend |
             ann e2 3 r1 reversal | ann e3 -3 r2 milestone_spend | ann e4 -3 r3 milestone_spend |
             ann e5 -3 r4 milestone_spend | ann e6 3 r4 reversal | ann e7 -2 r9 milestone_spend |
-            ann e8 5 '' adjustment | bob e9 -2 r8 milestone_spend;""",
-        *("ann", "ann|r3|0|-3 coin; ann|r4|not 0|0 coin; ann|r9|its reward|-2 coin"),
+            ann e8 5 '' adjustment | bob e9 -2 r8 milestone_spend | ann ea 1 r2 reversal;""",
+        "ann",
+        """ann|r3|0|-3 coin; ann|r4|some of -3|0 coin; ann|r9|its reward|-2 coin; ann|r6|some of 0|9 points
+           ann|f7|points taken back of a merged guest|5 points of gus
+           ann|f8|points taken back of a merged guest|-5 coin of gus
+           ann|f9|points taken back of a merged guest|-5 points of gil""",
     ),
     "player_turn_sum": (
         LEDGERS.format(**TURNS, even="'c1'", less="'c2'", none="'c3'", owed="'c4'"),
@@ -93,16 +101,10 @@ WALLETS: Final[dict[str, Case]] = {
     ),
     "player_turn_credited": (
         # Of gus and gea ann has become; a reward stayed with gus, whose turns staff took from ann.
-        """INSERT INTO rewards (player_id, reward_id, campaign_id, type, value, quantity, status)
-            SELECT player, id, 'c1', type, value, 2, status FROM (VALUES
-                ('ann', 'r1', 'turns', 3.0, 'fulfilled'), ('ann', 'r2', 'turns', 3.0, 'revoked'),
-                ('ann', 'r3', 'turns', 3.0, 'fulfilled'), ('ann', 'r4', 'turns', 3.0, 'revoked'),
-                ('ann', 'r5', 'turns', 3.0, 'fulfilled'), ('ann', 'r6', 'turns', 3.0, 'fulfilled'),
-                ('ann', 'r7', 'goods', 3.0, 'fulfilled'), ('gus', 'r8', 'turns', 3.0, 'revoked'),
-                ('bob', 'r9', 'turns', 3.0, 'fulfilled'), ('ann', 'rx', 'turns', 3.0, 'fulfilled'),
-                ('ann', 'ry', 'turns', 3.0, 'fulfilled'), ('ann', 'rz', 'turns', 3.0, 'fulfilled'),
-                ('ann', 'r0', 'goods', 3.0, 'fulfilled')
-            ) AS r (player, id, type, value, status);
+        """+ rewards player_id reward_id campaign_id=c1 type value=3.0 quantity=2 status: ann r1 turns fulfilled |
+            ann r2 turns revoked | ann r3 turns fulfilled | ann r4 turns revoked | ann r5 turns fulfilled |
+            ann r6 turns fulfilled | ann r7 goods fulfilled | gus r8 turns revoked | bob r9 turns fulfilled |
+            ann rx turns fulfilled | ann ry turns fulfilled | ann rz turns fulfilled | ann r0 goods fulfilled;
         + turn_entries player_id campaign_id entry_id amount reason reference_id: ann c1 e1 6 prize r1 |
             ann c1 e2 6 prize r2 | ann c1 e3 -6 reversal r2 | ann c1 e4 5 prize r3 | ann c1 e5 6 prize r4 |
             gea c1 e6 6 prize r5 | ann c1 e7 6 prize r7 | gus c1 e8 6 prize r8 | ann c1 e9 -6 reversal r8 |

@@ -190,9 +190,10 @@ FROM prizes AS p
 WHERE p.tenant_id = $1 AND p.prize_id = $2
 
 -- name: copy_stock
--- Full stock for $3, a copy of prize $2.
+-- Full stock for $3, a copy of prize $2. Returns the total.
 INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded)
 SELECT tenant_id, $3, total, total, 0 FROM stock WHERE tenant_id = $1 AND prize_id = $2
+RETURNING total
 
 -- name: copy_game
 -- A copy of game $2 with the fields of $3; its revisions start at 1.

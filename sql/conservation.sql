@@ -1193,7 +1193,8 @@ LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY($2::text[]) AND s.prize_id IS NULL
 
 -- name: prize_moves
--- A prize's total is that of its latest stock move, and each move starts where the previous one ended.
+-- A prize's total is that of its latest stock move, and each move starts where the previous one ended, the first at the
+-- total in the audit log: of its creation, or of the campaign's duplication.
 SELECT n.prize_id AS id, n.seq::text AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        n.total_after || ' in all' AS expected, n.came || ' in all' AS found
 FROM (
@@ -1205,6 +1206,24 @@ FROM (
 ) AS n
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = n.prize_id
 WHERE n.came <> n.total_after
+UNION ALL
+SELECT s.prize_id, '1', p.campaign_id, a.total || ' in all', o.total || ' in all'
+FROM stock AS s
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = s.prize_id
+CROSS JOIN LATERAL (
+    SELECT coalesce((
+        SELECT m.total_before FROM stock_moves AS m WHERE m.tenant_id = $1 AND m.prize_id = s.prize_id ORDER BY m.seq LIMIT 1
+    ), s.total) AS total
+) AS o
+CROSS JOIN LATERAL (
+    SELECT e.after ->> 'total' AS total FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = s.prize_id AND e.action = 'prize.create'
+    UNION ALL
+    SELECT e.after -> 'totals' ->> s.prize_id FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = p.campaign_id
+      AND e.action = 'campaign.duplicate'
+) AS a
+WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[]) AND a.total <> o.total::text
 
 -- name: prize_awarded
 -- The awarded units of a prize are those that its rewards hold.
@@ -1283,7 +1302,7 @@ GROUP BY GROUPING SETS ((c.prize_id, c.code_hash), (c.prize_id, c.reward_id))
 HAVING count(*) > 1
 
 -- name: prize_free_codes
--- The counters of a code pool match its codes: free, assigned and withdrawn per expiry, and free in total.
+-- The counters of a code pool match its codes: free, assigned and withdrawn per expiry, free in total, and the next expiry.
 SELECT n.prize_id AS id, n.row_id, coalesce(p.campaign_id, '') AS scope_key, n.pool AS expected, n.counted AS found
 FROM (
     SELECT coalesce(c.prize_id, e.prize_id) AS prize_id, coalesce(c.expires_at, e.expires_at)::text AS row_id,
@@ -1302,6 +1321,13 @@ FROM (
         SELECT sum(e.free) FROM code_ends AS e
         WHERE e.tenant_id = $1 AND e.prize_id = k.prize_id AND e.expires_at > k.counted_at
     ), 0)::text, k.free::text
+    FROM code_pools AS k WHERE k.tenant_id = $1 AND k.prize_id = ANY($2::text[])
+    UNION ALL
+    -- It may be earlier, since the code that expires next may be won.
+    SELECT k.prize_id, 'ends_at', least(k.ends_at, (
+        SELECT min(e.expires_at) FROM code_ends AS e
+        WHERE e.tenant_id = $1 AND e.prize_id = k.prize_id AND e.free > 0 AND e.expires_at > k.counted_at
+    ))::text, k.ends_at::text
     FROM code_pools AS k WHERE k.tenant_id = $1 AND k.prize_id = ANY($2::text[])
 ) AS n
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = n.prize_id

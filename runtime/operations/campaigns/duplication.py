@@ -79,7 +79,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
             checks.problem(field, f"{row['kind']} {row['name']!r} would {would}")
         checks.raise_found()
         await connection.execute(_SQL["keep_boards_open"], tenant_id, copy.new_id)
-        after = {**made, "copied_from": request.id, **copy.counts}
+        after = {**made, "copied_from": request.id, **copy.counts, "totals": copy.totals}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
         return m.DuplicateCampaignReply(campaign=from_row(made), shift_days=later)
 
@@ -111,7 +111,9 @@ def days_later(original: Mapping[str, Any], wanted: int, now: float) -> int:
 
 
 class _Copy:
-    """One duplication, within a transaction. `counts` has the number of copied resources."""
+    """One duplication, within a transaction. `counts` has the number of copied resources, `totals` the initial
+    stock of the copied prizes, for the auditor.
+    """
 
     def __init__(
         self,
@@ -124,6 +126,7 @@ class _Copy:
     ) -> None:
         self.new_id = new_id
         self.counts: dict[str, int] = {}
+        self.totals: dict[str, int] = {}
         self._engine = engine
         self._connection = connection
         self._tenant_id = tenant_id
@@ -194,7 +197,7 @@ class _Copy:
                 fields["release"] = release.moved(self._engine, self._tenant_id, new_id, row["release"], self._moved)
             await self._copy("copy_prize", old_id, **fields)
             await release.promise(self._connection, self._tenant_id, new_id, fields.get("release"))
-            await self._connection.execute(_SQL["copy_stock"], self._tenant_id, old_id, new_id)
+            self.totals[new_id] = await self._connection.fetchval(_SQL["copy_stock"], self._tenant_id, old_id, new_id)
         return new_ids
 
     def _config_of_copy(self, prize: Any, new_id: str) -> dict[str, Any]:

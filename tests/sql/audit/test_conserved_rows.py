@@ -18,18 +18,15 @@ SCENE: Final = (
 + campaigns campaign_id timezone: later UTC;
 + games game_id campaign_id: g1 camp | g2 oth | g3 moved | g4 two | g6 later;
 + prizes prize_id: mug | cup;
-INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
-    SELECT 'a' || n, type, subject, action, jsonb_build_object('timezone', zone), '{"timezone": "Etc/GMT+2"}', at
-    FROM (VALUES
-        (1, 'campaign', 'moved', 'campaign.update', 'Etc/GMT+1', timestamptz '2026-03-02'),
-        (2, 'game', 'camp', 'campaign.update', 'Etc/GMT+1', '2026-03-02'),
-        (3, 'campaign', 'none', 'campaign.update', 'Etc/GMT+1', '2026-03-02'),
-        (4, 'campaign', 'camp', 'campaign.create', 'Etc/GMT+1', '2026-03-02'),
-        (5, 'campaign', 'camp', 'campaign.update', 'Etc/GMT+2', '2026-03-02'),
-        (6, 'campaign', 'camp', 'campaign.update', 'Etc/GMT+1', date '2026-03-02'::timestamptz - interval '49 hours'),
-        (7, 'campaign', 'later', 'campaign.update', 'UTC', '2026-03-09'),
-        (8, 'campaign', 'later', 'campaign.update', 'Asia/Tokyo', '2026-03-05 00:00:01')
-    ) AS e (n, type, subject, action, zone, at);
++ audit_entries entry_id subject_type subject_id action before after='{"timezone": "Etc/GMT+2"}' created_at:
+    a1 campaign moved campaign.update '{"timezone": "Etc/GMT+1"}' 2026-03-02 |
+    a2 game camp campaign.update '{"timezone": "Etc/GMT+1"}' 2026-03-02 |
+    a3 campaign none campaign.update '{"timezone": "Etc/GMT+1"}' 2026-03-02 |
+    a4 campaign camp campaign.create '{"timezone": "Etc/GMT+1"}' 2026-03-02 |
+    a5 campaign camp campaign.update '{"timezone": "Etc/GMT+2"}' 2026-03-02 |
+    a6 campaign camp campaign.update '{"timezone": "Etc/GMT+1"}' ('2026-03-02'::timestamptz - interval '49 hours') |
+    a7 campaign later campaign.update '{"timezone": "UTC"}' 2026-03-09 |
+    a8 campaign later campaign.update '{"timezone": "Asia/Tokyo"}' '2026-03-05 00:00:01';
 """
 )
 """Campaign `moved` has changed its zone; of `camp` there is what is only like it, or before. `later` was in Tokyo."""
@@ -92,10 +89,8 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT 'm' || n, 'g1', 0, 0, json_build_object('rewards', json_build_array(), 'milestones_granted',
                 json_build_array(json_build_object('reward_id', 'n' || n, 'prize_id', 'mug', 'id', 'cup')))
             FROM generate_series(1, 6) AS n;
-        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, milestone_id)
-            SELECT 'n' || n, CASE n WHEN 2 THEN 'm1' ELSE 'm' || n END, CASE n WHEN 3 THEN 'cup' ELSE 'mug' END,
-                CASE n WHEN 4 THEN 2 ELSE 1 END, CASE n WHEN 5 THEN 'pot' ELSE 'cup' END
-            FROM generate_series(1, 5) AS n;
+        + rewards reward_id play_id prize_id quantity milestone_id: n1 m1 mug 1 cup | n2 m1 mug 1 cup |
+            n3 m3 cup 1 cup | n4 m4 mug 2 cup | n5 m5 mug 1 pot;
         + rewards reward_id play_id prize_id=mug quantity=2 player_id=gus value=1.5: r5 p5 | r6 p6;
         + rewards reward_id play_id prize_id quantity type value: r1 p1 mug 2 goods 1.5 | r2 p9 mug 2 goods 1.5 |
             r3 p3 cup 2 goods 1.5 | r4 p3 mug 1 goods 1.5 | ra p3 mug 2 turns 1.5 | rb p3 mug 2 goods 1.6;""",
@@ -137,11 +132,10 @@ PLAYS: Final[dict[str, Case]] = {
            p4||player and counter|no counter of cas""",
     ),
     "task_reward": (
-        """INSERT INTO rewards (reward_id, prize_id, player_id, fulfilled_at) SELECT 'r' || n, 'mug', 'ann',
-            CASE n WHEN 4 THEN now() END FROM unnest(ARRAY[1, 3, 4, 5, 6]) AS n;
-        INSERT INTO tasks (task_id, reward_id, prize_id, player_id, status) SELECT 't' || n, 'r' || n,
-            CASE n WHEN 5 THEN 'cup' ELSE 'mug' END, CASE n WHEN 6 THEN 'bob' ELSE 'ann' END,
-            CASE n WHEN 3 THEN 'delivered' ELSE 'pending' END FROM generate_series(1, 7) AS n""",
+        """+ rewards reward_id prize_id=mug player_id=ann fulfilled_at: r1 - | r3 - | r4 (now()) | r5 - | r6 -;
+        + tasks task_id reward_id prize_id player_id status: t1 r1 mug ann pending | t2 r2 mug ann pending |
+            t3 r3 mug ann delivered | t4 r4 mug ann pending | t5 r5 cup ann pending | t6 r6 mug bob pending |
+            t7 r7 mug ann pending;""",
         "t1,t2,t3,t4,t5,t6",
         """t2||pending, mug of ann|no such reward; t3||delivered, mug of ann|won, mug of ann
            t4||pending, mug of ann|won, mug of ann; t5||pending, cup of ann|won, mug of ann
@@ -216,8 +210,14 @@ PRIZES: Final[dict[str, Case]] = {
         """+ stock prize_id total remaining awarded=0: mug 9 9 | cup 8 8 | tee 7 7 | hat 0 0;
         + stock_moves prize_id seq total_before total_after: mug 2 5 9 | mug 1 0 5 | cup 2 5 8 | cup 1 0 4 |
             tee 1 0 6 | hat 1 1 1 | bag 1 0 2 | kit 1 0 3;
-        + stock prize_id total remaining awarded: kit 4 4 0;""",
-        *("mug,cup,tee,hat,bag", "cup|1|4 in all|5 in all; hat|1|1 in all|0 in all; tee|1|6 in all|7 in all"),
+        + stock prize_id total remaining awarded=0: kit 4 4 | pen 3 3 | pin 2 2 | pot 6 6;
+        + prizes prize_id campaign_id=camp: tee | pen | pin | pot;
+        + audit_entries entry_id subject_type subject_id action after: b1 prize mug prize.create '{"total": 0}' |
+            b2 prize tee prize.create '{"total": 2}' | b3 prize pen prize.create '{"total": 4}' |
+            b4 prize pot prize.create '{"total": 6}' | b5 campaign camp campaign.duplicate '{"totals": {"pin": 1}}';""",
+        "mug,cup,tee,hat,bag,pen,pin,pot",
+        """cup|1|4 in all|5 in all; hat|1|1 in all|0 in all; tee|1|6 in all|7 in all; tee|1|2 in all|0 in all
+           pen|1|4 in all|3 in all; pin|1|1 in all|2 in all""",
     ),
     "prize_awarded": (
         """+ stock prize_id total=0 remaining=0 awarded: mug 5 | cup 2 | hat 9;
@@ -245,14 +245,12 @@ PRIZES: Final[dict[str, Case]] = {
     "prize_day_cap": (
         """+ prizes prize_id max_per_day updated_at: two 2 2026-06-01 | free 0 2026-06-01 | late 1 '2026-03-02 09:50Z' |
             hat 2 2026-06-01 | tee 1 2026-06-01;
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
-            SELECT 'b' || n, type, prize, action, jsonb_build_object('max_per_day', was), '{"max_per_day": 1}', at
-            FROM (VALUES (1, 'prize', 'late', 'prize.update', 5, timestamptz '2026-03-02 09:50Z'),
-                (2, 'prize', 'two', 'prize.update', 1, '2026-06-01'),
-                (3, 'game', 'two', 'prize.update', 5, '2026-06-01'),
-                (4, 'prize', 'two', 'prize.create', 5, '2026-06-01'),
-                (5, 'prize', 'hat', 'prize.update', 5, '2026-06-01')
-            ) AS e (n, type, prize, action, was, at);
+        + audit_entries entry_id subject_type subject_id action before after='{"max_per_day": 1}' created_at:
+            b1 prize late prize.update '{"max_per_day": 5}' '2026-03-02 09:50Z' |
+            b2 prize two prize.update '{"max_per_day": 1}' 2026-06-01 |
+            b3 game two prize.update '{"max_per_day": 5}' 2026-06-01 |
+            b4 prize two prize.create '{"max_per_day": 5}' 2026-06-01 |
+            b5 prize hat prize.update '{"max_per_day": 5}' 2026-06-01;
         + prize_days prize_id day awarded: two 2026-03-01 2 | two 2026-03-02 3 | free 2026-03-02 1 |
             late 2026-03-03 2 | late 2026-03-04 2 | hat 2026-03-02 3 | tee 2026-03-02 2;""",
         *("two,free,late", "two|2026-03-02|at most 2|3; late|2026-03-04|at most 1|2"),
@@ -269,10 +267,13 @@ PRIZES: Final[dict[str, Case]] = {
     "prize_free_codes": (
         """+ codes prize_id code_id code_hash expires_at reward_id withdrawn_at: mug c1 1 infinity - - |
             mug c2 2 infinity r1 - | mug c3 3 infinity - (now()) | mug c4 4 '2026-01-01 00:00Z' - - |
-            cup c5 5 infinity - - | hat c6 6 infinity - - | tee c7 7 infinity - -;
+            cup c5 5 infinity - - | hat c6 6 infinity - - | tee c7 7 infinity - - | bag c8 8 '2099-01-01Z' - - |
+            pen c9 9 '2099-01-01Z' - - | pen d1 1 '2098-01-01Z' r2 -;
+        UPDATE code_pools SET ends_at = 'infinity' WHERE prize_id = 'bag';
         UPDATE code_pools SET free = 7 WHERE prize_id IN ('cup', 'tee');
         DELETE FROM code_ends WHERE prize_id = 'hat'""",
-        *("mug,cup,hat", "cup||1|7; hat|infinity|1, 0, 0|0, 0, 0; hat||0|1"),
+        "mug,cup,hat,bag,pen",
+        "cup||1|7; hat|infinity|1, 0, 0|0, 0, 0; hat||0|1; bag|ends_at|2099-01-01 00:00:00+00|infinity",
     ),
 }
 
@@ -350,11 +351,9 @@ BOARDS: Final[dict[str, Case]] = {
     ),
     "board_ranks": (
         """+ leaderboards board_id: b1 | b2;
-        INSERT INTO leaderboard_standings (board_id, rank, score, achieved_at, player_id)
-            SELECT board, rank, score, to_timestamp(at), rank FROM (VALUES
-                ('b1', 1, 10, 5), ('b1', 2, 8, 1), ('b1', 3, 8, 1), ('b2', 1, 5, 1), ('b2', 3, 4, 2),
-                ('b3', 1, 5, 1), ('b3', 2, 6, 2), ('b4', 1, 5, 2), ('b4', 2, 5, 1), ('b9', 1, 5, 1), ('b9', 2, 6, 2)
-            ) AS s (board, rank, score, at)""",
+        + leaderboard_standings board_id rank score achieved_at player_id: b1 1 10 2026-01-05 1 | b1 2 8 2026-01-01 2 |
+            b1 3 8 2026-01-01 3 | b2 1 5 2026-01-01 1 | b2 3 4 2026-01-02 3 | b3 1 5 2026-01-01 1 |
+            b3 2 6 2026-01-02 2 | b4 1 5 2026-01-02 1 | b4 2 5 2026-01-01 2 | b9 1 5 2026-01-01 1 | b9 2 6 2026-01-02 2;""",
         "b1,b2,b3,b4",
         "b2|3|rank 2, at most 5|rank 3, 4; b3|2|rank 2, at most 5|rank 2, 6; b4|2|rank 2, at most 5|rank 2, 5",
     ),

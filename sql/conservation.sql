@@ -453,8 +453,9 @@ LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
 WHERE NOT EXISTS (SELECT FROM spent AS s WHERE s.play_id = p.play_id)
 
 -- name: player_quests
--- A player's completed quests have granted their turns, and no other entries refer to quests. Includes guests merged into
--- the player, who keep their entries. Quests are those of campaigns in which the player has turns.
+-- A player's completed quests have granted their turns, no other entries refer to quests, and each paid referral completed
+-- one. Includes guests merged into the player, who keep their entries. Quests are those of campaigns in which the player
+-- has turns.
 WITH movers AS MATERIALIZED (
     SELECT a.player_id, a.player_id AS mover FROM unnest($2::text[]) AS a (player_id)
     WHERE NOT EXISTS (
@@ -492,6 +493,22 @@ FROM completed AS c
 LEFT JOIN granted AS g ON g.player_id = c.player_id AND g.quest_id = c.quest_id
 LEFT JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = c.quest_id
 WHERE (c.times, c.turns) <> (coalesce(g.times, 0), coalesce(g.turns, 0))
+UNION ALL
+SELECT n.player_id, n.campaign_id, n.campaign_id, sum(n.paid) || ' referrals', sum(n.completed) || ' referrals'
+FROM (
+    SELECT w.player_id, r.campaign_id, 1 AS paid, 0 AS completed
+    FROM movers AS w
+    JOIN referrals AS r ON r.tenant_id = $1 AND r.inviter_id = w.mover AND r.outcome = 'paid'
+    UNION ALL
+    SELECT o.player_id, q.campaign_id, 0, 1
+    FROM relevant AS o
+    JOIN movers AS w ON w.player_id = o.player_id
+    JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = o.quest_id AND c.player_id = w.mover
+        AND starts_with(c.period, 'referral-')
+    JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = o.quest_id
+) AS n
+GROUP BY n.player_id, n.campaign_id
+HAVING sum(n.paid) <> sum(n.completed)
 
 -- name: player_codes
 -- A redeemed code or receipt was paid by one entry of turns or of a wallet, with its amount, and no other entry refers to
@@ -759,8 +776,8 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id = '' AND 
 -- ---------------------------------------------------------------- a player's rungs
 
 -- name: player_rung_reward
--- A milestone's grant and its reward refer to each other. So a player has a milestone at most once; a surplus grant may
--- stay with the guest.
+-- A milestone's grant and its reward refer to each other, and are of a play or a redeem. So a player has a milestone at
+-- most once; a surplus grant may stay with the guest.
 SELECT g.player_id AS id, g.game_id || ' ' || g.milestone_id AS row_id, coalesce(o.campaign_id, '') AS scope_key,
        'reward ' || g.reward_id AS expected,
        CASE WHEN r.reward_id IS NULL THEN 'no such reward' ELSE 'of rung ' || r.milestone_id END AS found
@@ -770,13 +787,13 @@ LEFT JOIN games AS o ON o.tenant_id = $1 AND o.game_id = g.game_id
 WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.reward_id <> ''
   AND (r.reward_id IS NULL OR r.milestone_id <> g.milestone_id OR r.game_id <> g.game_id)
 UNION ALL
-SELECT r.player_id, r.reward_id, r.campaign_id, 'a grant of rung ' || r.milestone_id, 'none'
+SELECT r.player_id, r.reward_id, r.campaign_id, 'a play or redeem that granted rung ' || r.milestone_id, 'none'
 FROM rewards AS r
 LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.milestone_id <> '' AND NOT EXISTS (
     SELECT FROM milestone_grants AS g
     WHERE g.tenant_id = $1 AND g.player_id IN (r.player_id, o.merged_into) AND g.game_id = r.game_id
-      AND g.milestone_id = r.milestone_id AND g.reward_id = r.reward_id
+      AND g.milestone_id = r.milestone_id AND g.reward_id = r.reward_id AND (g.reply IS NOT NULL OR r.play_id <> '')
 )
 
 -- name: player_rung_paid

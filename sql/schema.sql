@@ -1396,6 +1396,7 @@ CREATE TABLE referrals (
     decided_at  timestamptz,
     PRIMARY KEY (tenant_id, player_id, campaign_id)
 );
+CREATE INDEX referrals_paid ON referrals (tenant_id, inviter_id) WHERE outcome = 'paid';
 CREATE INDEX referrals_open ON referrals (tenant_id, accepted_at, player_id, campaign_id) WHERE outcome = 'open';
 
 -- Keyed hashes of the canonical contacts that a campaign has paid a referral for. Kept after an erasure, so that a new

@@ -86,9 +86,7 @@ async def test_ledger_entries_before_the_guests_first_are_not_rewritten(connecti
     async with connection.transaction():
         await ask(connection, "merging.move_ledger", "gus", "ann")
         ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
-        assert [row[0] for row in await connection.fetch(written, ours)] == [
-            *("a2", "a3", "g1", "g2", "g3", "g4", "g5", "g6", "g7")
-        ]
+        assert " ".join([row[0] for row in await connection.fetch(written, ours)]) == "a2 a3 g1 g2 g3 g4 g5 g6 g7"
 
 
 QUESTS: Final = """
@@ -180,21 +178,17 @@ async def test_plays_move_and_name_each_game_once_also_if_archived(connection: a
     ]
 
 
-ENTRIES: Final = """
-+ campaigns tenant_id=t campaign_id name='' entry: c '{"max_entries": 9}' | free {};
-+ entries tenant_id=t campaign_id player_id entry_id counted: c gus e1 true | c ann e2 true | c bob e3 true |
-    c cas e4 false | free gus e5 true | free ann e6 true;
-"""
-
-
-async def test_first_count_of_entries_waits_for_a_merge(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
-    await connection.execute(scene(ENTRIES))
-    async with pool.acquire() as rival:
-        async with connection.transaction():
-            for name in ("lock_entry_counts", "end_entries"):
-                await ask(connection, f"merging.{name}", "gus", "ann")
-            counting = await blocked(connection, ask(rival, "entries.begin_count", "c"))
-        await counting
+async def test_first_count_waits_for_a_merge(connection: asyncpg.Connection, rival: asyncpg.Connection) -> None:
+    await connection.execute(
+        scene("""+ campaigns tenant_id=t campaign_id name='' entry: c '{"max_entries": 9}' | free {};
+    + entries tenant_id=t campaign_id player_id entry_id counted: c gus e1 true | c ann e2 true | c bob e3 true |
+        c cas e4 false | free gus e5 true | free ann e6 true;""")
+    )
+    async with connection.transaction():
+        for name in ("lock_entry_counts", "end_entries"):
+            await ask(connection, f"merging.{name}", "gus", "ann")
+        counting = await blocked(connection, ask(rival, "entries.begin_count", "c"))
+    await counting
     assert await rows(connection, "entry_counts", "campaign_id, entries") == [("c", 2)]
 
 
@@ -211,9 +205,7 @@ async def test_board_places_move_where_the_player_has_none(connection: asyncpg.C
     await connection.execute(PLAYS)
     for name in ("move_adjustments", "move_standings", "copy_disqualifications"):
         await ask(connection, f"merging.{name}", "gus", "ann")
-    assert await rows(connection, "leaderboard_adjustments", "entry_id, player_id, board_id") == [
-        *(("e1", "ann", "b1"), ("e2", "bob", "b1"))
-    ]
+    assert await rows(connection, "leaderboard_adjustments", "entry_id, player_id") == [("e1", "ann"), ("e2", "bob")]
     assert await rows(connection, "leaderboard_standings", "board_id, rank, player_id") == [
         *(("b1", 1, "ann"), ("b1", 2, "bob"), ("b2", 1, "gus"), ("b2", 2, "ann"), ("b3", 1, "bob"))
     ]

@@ -16,15 +16,11 @@ REWARDS: Final[dict[str, Case]] = {
             a2 prize newer prize.update '{"redemption_mode": "on_win"}' '{"redemption_mode": "on_claim"}' |
             a3 prize win prize.update '{"name": "a"}' '{"name": "b"}' |
             a4 game win prize.update '{"channel": "a"}' {} | a5 prize win prize.create '{"channel": "a"}' {};
-        INSERT INTO rewards (player_id, reward_id, prize_id, status, type, won_at, claimed_at)
-            SELECT player, id, prize, status, type, '2026-01-01', '2026-01-01' FROM (VALUES
-                ('ann', 'due', 'hand', 'fulfilling', 'goods'), ('ann', 'won', 'win', 'won', 'goods'),
-                ('ann', 'tasked', 'win', 'won', 'goods'), ('ann', 'points', 'win', 'won', 'points'),
-                ('ann', 'later', 'claim', 'won', 'goods'), ('ann', 'handed', 'hand', 'won', 'goods'),
-                ('ann', 'gone', 'win', 'expired', 'goods'), ('ann', 'claimed', 'claim', 'claimed', 'goods'),
-                ('ann', 'had', 'win', 'claimed', 'goods'), ('ann', 'taken', 'handed', 'claimed', 'goods'),
-                ('ann', 'back', 'claim', 'revoked', 'goods'), ('bob', 'theirs', 'win', 'won', 'goods')
-            ) AS r (player, id, prize, status, type);
+        + rewards player_id reward_id prize_id status type won_at=2026-01-01 claimed_at=2026-01-01:
+            ann due hand fulfilling goods | ann won win won goods | ann tasked win won goods |
+            ann points win won points | ann later claim won goods | ann handed hand won goods |
+            ann gone win expired goods | ann claimed claim claimed goods | ann had win claimed goods |
+            ann taken handed claimed goods | ann back claim revoked goods | bob theirs win won goods;
         + rewards player_id=ann reward_id prize_id status won_at claimed_at: n0 new won '2026-02-01 00:10' - |
             n1 new won '2026-02-01 00:11' - | n2 newer claimed 2026-01-01 '2026-02-01 00:10' |
             n3 newer claimed 2026-01-01 '2026-02-01 00:11' | n4 new won 2026-01-01 - | n5 newer won 2026-01-01 - |
@@ -90,8 +86,7 @@ REWARDS: Final[dict[str, Case]] = {
     "player_code_returned": (
         """+ rewards player_id reward_id status fulfilled_at: ann k1 revoked - | ann k2 won - | ann k3 expired (now()) |
             bob k4 revoked -;
-        INSERT INTO codes (code_id, code_hash, reward_id) SELECT 'c' || n, n::text::bytea, 'k' || n
-            FROM generate_series(1, 4) AS n""",
+        + codes code_id code_hash reward_id: c1 1 k1 | c2 2 k2 | c3 3 k3 | c4 4 k4;""",
         *("ann", "ann|k1|no code|c1, and revoked"),
     ),
     "player_code_delivered": (
@@ -114,15 +109,17 @@ REWARDS: Final[dict[str, Case]] = {
         *("ann,gus", "ann|r1|an entry of the audit log|none; gus|r5|an entry of the audit log|none"),
     ),
     "player_rung_reward": (
-        """+ rewards player_id reward_id game_id=g1 milestone_id: ann r1 cup | ann r2 cup2 | ann r3 cup3 | ann r4 x |
-            ann r5 '' | gus r6 six | ann r7 sev | bob r8 x;
+        """+ rewards player_id reward_id game_id=g1 milestone_id play_id: ann r1 cup p | ann r2 cup2 p | ann r3 cup3 p |
+            ann r4 x p | ann r5 '' p | gus r6 six p | ann r7 sev p | bob r8 x p | ann ra ten '' | ann rb elf '';
+        + milestone_grants player_id=ann game_id=g1 milestone_id reward_id reply: ten ra - | elf rb {};
         + milestone_grants player_id game_id milestone_id reward_id: ann g1 cup r1 | ann g1 pot r9 | ann g1 jar r2 |
             ann g1 cup2 r2 | ann g2 cup3 r3 | ann g1 cup3 r3 | ann g1 none '' | bob g1 pot r9 | ann g1 six r6 |
             bob g1 sev r7 | ann g2 sev r7 | ann g1 sevv r7 | ann g1 sev r1;""",
         "ann,gus",
-        """ann|g1 pot|reward r9|no such reward; ann|g1 jar|reward r2|of rung cup2
+        """ann|ra|a play or redeem that granted rung ten|none; ann|g1 pot|reward r9|no such reward
+           ann|g1 jar|reward r2|of rung cup2; ann|r7|a play or redeem that granted rung sev|none
            ann|g2 cup3|reward r3|of rung cup3; ann|g2 sev|reward r7|of rung sev; ann|g1 sevv|reward r7|of rung sev
-           ann|g1 sev|reward r1|of rung cup; ann|r4|a grant of rung x|none; ann|r7|a grant of rung sev|none""",
+           ann|g1 sev|reward r1|of rung cup; ann|r4|a play or redeem that granted rung x|none""",
     ),
     "player_credited": (
         """+ rewards player_id reward_id type value quantity: ann r1 points 10.9 2 | ann r2 points 10 1 |
@@ -138,22 +135,20 @@ REWARDS: Final[dict[str, Case]] = {
            ann|e9|of a reward of points|of none""",
     ),
     "player_adjusted": (
-        """INSERT INTO ledger_entries (player_id, entry_id, reason, amount)
-            SELECT CASE n WHEN 9 THEN 'bob' ELSE 'ann' END, 'e' || n,
-                CASE n WHEN 8 THEN 'reversal' ELSE 'adjustment' END, n FROM generate_series(1, 9) AS n;
+        """+ ledger_entries player_id=ann entry_id reason=adjustment amount: e1 1 | e2 2 | e3 3 | e4 4 | e5 5 | e6 6;
+        + ledger_entries player_id entry_id reason amount: ann e7 adjustment 7 | ann e8 reversal 8 |
+            bob e9 adjustment 9;
         + turn_entries player_id entry_id reason amount: ann t1 adjustment 1 | ann t2 adjustment 2 | ann t3 quest 3 |
             bob t4 adjustment 4;
-        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after)
-            SELECT 'a' || n, type, who, action, jsonb_build_object(named, entry, 'amount', amount) FROM (VALUES
-                (1, 'player', 'ann', 'player.adjust_balance', 'entry_id', 'e1', 1),
-                (2, 'player', 'gus', 'player.adjust_balance', 'entry_id', 'e2', 2),
-                (3, 'player', 'ann', 'player.adjust_balance', 'entry_id', 'e3', 30),
-                (4, 'player', 'bob', 'player.adjust_balance', 'entry_id', 'e4', 4),
-                (5, 'prize', 'ann', 'player.adjust_balance', 'entry_id', 'e5', 5),
-                (6, 'player', 'ann', 'player.grant_turns', 'entry_id', 'e6', 6),
-                (7, 'player', 'ann', 'player.adjust_balance', 'id', 'e7', 7),
-                (8, 'player', 'ann', 'player.grant_turns', 'id', 't1', 1)
-            ) AS e (n, type, who, action, named, entry, amount)""",
+        + audit_entries entry_id subject_type subject_id action after:
+            a1 player ann player.adjust_balance '{"entry_id": "e1", "amount": 1}' |
+            a2 player gus player.adjust_balance '{"entry_id": "e2", "amount": 2}' |
+            a3 player ann player.adjust_balance '{"entry_id": "e3", "amount": 30}' |
+            a4 player bob player.adjust_balance '{"entry_id": "e4", "amount": 4}' |
+            a5 prize ann player.adjust_balance '{"entry_id": "e5", "amount": 5}' |
+            a6 player ann player.grant_turns '{"entry_id": "e6", "amount": 6}' |
+            a7 player ann player.adjust_balance '{"id": "e7", "amount": 7}' |
+            a8 player ann player.grant_turns '{"id": "t1", "amount": 1}';""",
         "ann",
         """ann|e3|3 in the audit log|nothing; ann|e4|4 in the audit log|nothing; ann|e5|5 in the audit log|nothing
            ann|e6|6 in the audit log|nothing; ann|e7|7 in the audit log|nothing; ann|t2|2 in the audit log|nothing""",
@@ -170,10 +165,8 @@ REWARDS: Final[dict[str, Case]] = {
     ),
     "player_board_reward": (
         """+ leaderboards board_id campaign_id: b1 c | b2 d | b3 c;
-        INSERT INTO rewards (player_id, reward_id, campaign_id, play_id, milestone_id)
-            SELECT CASE n WHEN 3 THEN 'gus' WHEN 9 THEN 'bob' ELSE 'ann' END, 'r' || n, 'c',
-                CASE n WHEN 7 THEN 'p' ELSE '' END, CASE n WHEN 8 THEN 'm' ELSE '' END
-            FROM generate_series(1, 10) AS n;
+        + rewards player_id reward_id campaign_id=c play_id milestone_id: ann r1 '' '' | ann r2 '' '' | gus r3 '' '' |
+            ann r4 '' '' | ann r5 '' '' | ann r6 '' '' | ann r7 p '' | ann r8 '' m | bob r9 '' '' | ann r10 '' '';
         + leaderboard_standings board_id rank player_id reward_id: b1 1 ann r1 | b1 2 gus r2 | b3 1 ann r3 |
             b1 4 bob r4 | b2 1 ann r5 | b1 5 nobody r10;""",
         "ann,gus",
@@ -181,27 +174,26 @@ REWARDS: Final[dict[str, Case]] = {
            ann|r6|a rank of a board or draw|none; ann|r10|a rank of a board or draw|none""",
     ),
     "player_quests": (
-        """INSERT INTO quests (quest_id, type, campaign_id)
-            SELECT 'q' || n, 'daily', CASE n WHEN 9 THEN 'other' ELSE 'c' END FROM generate_series(1, 10) AS n;
+        """+ quests quest_id type=daily campaign_id=c: q1 | q2 | q3 | q4 | q5 | q6 | q7 | q8 | q10;
+        + quests quest_id type=daily campaign_id: q9 other;
         + turn_balances player_id campaign_id: ann c | bob other;
         + quest_completions player_id quest_id period turns: ann q1 a 2 | ann q1 b 2 | gus q2 a 2 | ann q3 a 2 |
             ann q5 a 2 | ann q6 a 0 | bob q7 a 2 | ann q8 a 2 | ann q9 a 2 | cas q1 a 2 | ann q10 a 2;
         + turn_entries player_id entry_id reason reference_id amount: ann e1 quest q1 2 | ann e2 quest q1 2 |
             gus e3 quest q2 2 | ann e4 quest q4 2 | ann e5 quest q5 2000 | bob e7 quest q7 3 | ann e8 prize q8 2 |
-            cas e9 quest q1 2 | gus e10 quest q10 2 | gal e11 quest q1 2;""",
+            cas e9 quest q1 2 | gus e10 quest q10 2 | gal e11 quest q1 2 | gus e12 quest q2 2 | cas e13 quest q1 2;
+        + quest_completions player_id quest_id period turns=2: gus q2 referral-1 | cas q1 referral-1;
+        + referrals player_id campaign_id inviter_id outcome: fay c gus paid | gil c cas open | bob other ann paid;""",
         "ann,gus,cas",
         """ann|q3|2 turns, 1 times|0 turns, 0 times; ann|q4|0 turns, 0 times|2 turns, 1 times
-           ann|q5|2 turns, 1 times|2000 turns, 1 times; ann|q8|2 turns, 1 times|0 turns, 0 times""",
+           ann|q5|2 turns, 1 times|2000 turns, 1 times; ann|q8|2 turns, 1 times|0 turns, 0 times
+           cas|c|0 referrals|1 referrals; ann|other|1 referrals|0 referrals""",
     ),
     "player_codes": (
-        """INSERT INTO redemptions (redemption_id, player_id, campaign_id, code_hash, receipt_id, turns, currency,
-                                 scope_key, amount)
-            SELECT 'r' || n, CASE n WHEN 5 THEN 'cas' ELSE 'ann' END, 'c', CASE WHEN n <> 6 THEN ('x' || n)::bytea END,
-                   CASE n WHEN 6 THEN 'till' END, CASE WHEN n IN (1, 2) THEN 2 ELSE 0 END, 'coin', 'c',
-                   CASE WHEN n IN (1, 2) THEN 0 ELSE 5 END
-            FROM generate_series(1, 8) AS n;
-        INSERT INTO pack_codes (campaign_id, code_hash, redemption_id)
-            SELECT 'c', ('x' || n)::bytea, 'r' || n FROM generate_series(1, 7) AS n;
+        """+ redemptions redemption_id player_id campaign_id=c code_hash receipt_id turns scope_key=c amount
+            currency=coin: r1 ann x1 - 2 0 | r2 ann x2 - 2 0 | r3 ann x3 - 0 5 | r4 ann x4 - 0 5 | r5 cas x5 - 0 5 |
+            r6 ann - till 0 5 | r7 ann x7 - 0 5 | r8 ann x8 - 0 5;
+        + pack_codes campaign_id=c code_hash redemption_id: x1 r1 | x2 r2 | x3 r3 | x4 r4 | x5 r5 | x6 r6 | x7 r7;
         + turn_entries player_id entry_id campaign_id=c reason reference_id amount=2: gus e1 code r1 |
             ann e2 quest r2 | ann e3 code r0;
         + ledger_entries player_id=ann entry_id scope_key=c currency reason=code reference_id amount: e4 coin r3 5 |
@@ -212,17 +204,14 @@ REWARDS: Final[dict[str, Case]] = {
            ann|r7|5 coin c, once|5 gem c, times 1; ann|r8|a code that it uses|none""",
     ),
     "player_rung_paid": (
-        """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
-            CASE WHEN n IN (8, 15, 16, 17) THEN 'g2' WHEN n = 10 THEN 'g3' WHEN n = 18 THEN 'g4' ELSE 'g1' END
-            FROM generate_series(1, 18) AS n;
-        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
-            SELECT CASE reward_id WHEN 'r11' THEN 'bob' ELSE player_id END,
-                CASE reward_id WHEN 'r12' THEN 'g3' ELSE game_id END,
-                CASE reward_id WHEN 'r13' THEN 'other' ELSE 'm' || substr(reward_id, 2) END,
-                CASE reward_id WHEN 'r14' THEN 'r1' ELSE reward_id END,
-                CASE WHEN reward_id <> 'r17' THEN '{"milestone": {"threshold": 4, "currency": "coin"}}'::json END,
-                '2026-01-02'
-            FROM rewards WHERE reward_id NOT IN ('r6', 'r7');
+        """+ rewards player_id=ann reward_id game_id: r2 g1 | r3 g1 | r4 g1 | r5 g1 | r6 g1 | r7 g1 | r8 g2 | r9 g1 |
+            r10 g3 | r11 g1 | r12 g1 | r13 g1 | r14 g1 | r15 g2 | r16 g2 | r17 g2 | r18 g4;
+        + rewards player_id reward_id game_id: gus r1 g1;
+        + milestone_grants player_id game_id milestone_id reward_id granted_at=2026-01-02
+            reply='{"milestone": {"threshold": 4, "currency": "coin"}}': gus g1 m1 r1 | ann g1 m2 r2 | ann g1 m3 r3 |
+            ann g1 m4 r4 | ann g1 m5 r5 | ann g2 m8 r8 | ann g1 m9 r9 | ann g3 m10 r10 | bob g1 m11 r11 |
+            ann g3 m12 r12 | ann g1 other r13 | ann g1 m14 r1 | ann g2 m15 r15 | ann g2 m16 r16 | ann g4 m18 r18;
+        + milestone_grants player_id game_id milestone_id reward_id granted_at: ann g2 m17 r17 2026-01-02;
         + milestone_grants player_id game_id milestone_id reward_id reply granted_at: bob g2 m8 r0 {} 2026-01-02;
         + game_revisions game_id revision definition created_at:
             g2 1 '{"milestones": {"mode": "cumulative_unlock"}}' 2026-01-01 |
@@ -278,16 +267,12 @@ MERGED: Final[dict[str, Case]] = {
            gus|redemptions|0|1; gea|turn_balances|0|1; gil|merged_into|0|1; gal|merged_into|0|1""",
     ),
     "player_turns_merged": (
-        """INSERT INTO turn_entries (player_id, campaign_id, amount, reason, reference_id, entry_id)
-            SELECT player, campaign, amount, reason, other, 'e' || row_number() OVER () FROM (VALUES
-                ('gus', 'c1', -3, 'merge', 'ann'), ('ann', 'c1', 3, 'merge', 'gus'), ('bob', 'c1', 9, 'merge', 'gus'),
-                ('ann', 'c2', 9, 'merge', 'gus'), ('ann', 'c1', 9, 'quest', 'gus'), ('ann', 'c1', 9, 'merge', 'other'),
-                ('ann', 'c1', -1, 'merge', 'gus'), ('gus', 'c3', -1, 'play', 'ann'), ('gea', 'c1', -3, 'merge', 'ann'),
-                ('ann', 'c1', 2, 'merge', 'gea'), ('hal', 'c1', 2, 'merge', 'gio'), ('gio', 'c1', -2, 'merge', 'hal'),
-                ('hal', 'c1', 5, 'merge', 'ned'), ('xim', 'c1', -5, 'merge', 'hal'), ('ned', 'c2', -5, 'merge', 'hal'),
-                ('ned', 'c1', -5, 'adjustment', 'hal'), ('ned', 'c1', -5, 'merge', 'zed'),
-                ('ned', 'c1', 5, 'merge', 'hal'), ('hal', 'c1', 1, 'quest', 'q')
-            ) AS e (player, campaign, amount, reason, other)""",
+        """+ turn_entries entry_id player_id campaign_id amount reason reference_id: e1 gus c1 -3 merge ann |
+            e2 ann c1 3 merge gus | e3 bob c1 9 merge gus | e4 ann c2 9 merge gus | e5 ann c1 9 quest gus |
+            e6 ann c1 9 merge other | e7 ann c1 -1 merge gus | e8 gus c3 -1 play ann | e9 gea c1 -3 merge ann |
+            e10 ann c1 2 merge gea | e11 hal c1 2 merge gio | e12 gio c1 -2 merge hal | e13 hal c1 5 merge ned |
+            e14 xim c1 -5 merge hal | e15 ned c2 -5 merge hal | e16 ned c1 -5 adjustment hal | e17 ned c1 -5 merge zed |
+            e18 ned c1 5 merge hal | e19 hal c1 1 quest q;""",
         *("gus,gea,hal", "gea|c1|3|2; hal|e13|given by ned|not"),
     ),
 }

@@ -353,7 +353,8 @@ BOARDS: Final[dict[str, Case]] = {
         """+ leaderboards board_id: b1 | b2;
         + leaderboard_standings board_id rank score achieved_at player_id: b1 1 10 2026-01-05 1 | b1 2 8 2026-01-01 2 |
             b1 3 8 2026-01-01 3 | b2 1 5 2026-01-01 1 | b2 3 4 2026-01-02 3 | b3 1 5 2026-01-01 1 |
-            b3 2 6 2026-01-02 2 | b4 1 5 2026-01-02 1 | b4 2 5 2026-01-01 2 | b9 1 5 2026-01-01 1 | b9 2 6 2026-01-02 2;""",
+            b3 2 6 2026-01-02 2 | b4 1 5 2026-01-02 1 | b4 2 5 2026-01-01 2 | b9 1 5 2026-01-01 1 |
+            b9 2 6 2026-01-02 2;""",
         "b1,b2,b3,b4",
         "b2|3|rank 2, at most 5|rank 3, 4; b3|2|rank 2, at most 5|rank 2, 6; b4|2|rank 2, at most 5|rank 2, 5",
     ),

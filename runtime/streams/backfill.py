@@ -144,20 +144,21 @@ class Backfill:
                 log_lost = self._engine.dispatcher.log.lost
                 lost = log_lost[tenant_id]
                 for source, make in (_SOURCES | (_MESSAGES if row["has_messages"] else {})).items():
-                    await self._deliver(lease, source, make, watermark, until)
+                    # A stop ends the later sources too, so the last one tells whether all are finished.
+                    finished = await self._deliver(lease, source, make, watermark, until)
                 await self._engine.dispatcher.log.wait_until_written(tenant_id)
-                if log_lost[tenant_id] == lost:  # Otherwise some outcomes are unknown: repeat the pass.
+                if finished and log_lost[tenant_id] == lost:  # Otherwise some outcomes are unknown: repeat the pass.
                     watermark = until
         finally:
             again_in = 0.0 if behind and watermark == until else EVERY_SECONDS / 2
             await lease.store(watermark, again_in)
         return behind and watermark == until
 
-    async def _deliver(self, lease: _Lease, source: str, make: Make, watermark: datetime, until: datetime) -> None:
-        """Delivers a source's events of the pass, CHUNK rows at a time."""
+    async def _deliver(self, lease: _Lease, source: str, make: Make, watermark: datetime, until: datetime) -> bool:
+        """Delivers a source's events of the pass, CHUNK rows at a time. False if it was stopped before the end."""
         since = watermark - timedelta(seconds=LATE_SECONDS)
         after, last_id = since, ""
-        while True:
+        while not self._stop.is_set():
             async with self._reading:
                 arguments = (lease.tenant_id, since, until, after, last_id, CHUNK)
                 async with self._engine.database.connection() as connection:
@@ -166,11 +167,12 @@ class Backfill:
             if past_events:
                 await self._engine.dispatcher.dispatch_missing(lease.tenant_id, past_events)
             if len(rows) < CHUNK:
-                return
+                return True
             # The next chunk may have the same event, of a guest of the same player: the log must show it by then.
             await self._engine.dispatcher.log.wait_until_written(lease.tenant_id)
             after, last_id = rows[-1]["at"], rows[-1]["id"]
             await lease.store(watermark, LEASE_SECONDS)
+        return False
 
 
 class _Lease:

@@ -67,7 +67,6 @@ async def test_backfill_in_chunks_skips_nothing(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfill, "CHUNK", 3)
-    monkeypatch.setattr(backfill, "PASS_SECONDS", 1.0)
     monkeypatch.setattr(stack.engine.publisher, "events", list)  # They are lost.
     integration_id = await register(stack, receiver, "play_completed")
     game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
@@ -79,6 +78,18 @@ async def test_backfill_in_chunks_skips_nothing(
         plays,
     )
     await stack.database.execute("UPDATE integrations SET active_since = now() - interval '20 seconds'")
+    stop, dispatch = asyncio.Event(), stack.engine.dispatcher.dispatch_missing
+
+    async def dispatch_and_stop(*arguments: Any) -> None:
+        stop.set()
+        await dispatch(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backfill, "PASS_SECONDS", 60.0)
+        patch.setattr(stack.engine.dispatcher, "dispatch_missing", dispatch_and_stop)
+        await backfill.Backfill(stack.engine, stop)._catch_up(stack.tenant_id)
+    assert len(await deliveries(stack, integration_id, 3)) == 3, "it ends after its chunk"
+    monkeypatch.setattr(backfill, "PASS_SECONDS", 1.0)
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 16)
     assert sorted(one.json["data"]["play_id"] for one in receiver.all) == sorted(plays)

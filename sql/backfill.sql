@@ -178,8 +178,8 @@ WHERE c.tenant_id = $1 AND c.messages IS NOT NULL AND r.won_at <= w.at
 ORDER BY w.at, r.reward_id LIMIT $6
 
 -- name: results
--- The holders of tickets of draws that were drawn, in campaigns with messages, by draw and ticket: id has both. A player and
--- the guests merged into it have the same `holder`.
+-- The holders of tickets of draws that were drawn and not cancelled since, in campaigns with messages, by draw and ticket:
+-- id has both. A player and the guests merged into it have the same `holder`.
 SELECT d.drawn_at AS at, d.draw_id || ' ' || t.first_ticket AS id, d.draw_id || '_' || h.player_id AS holder, h.player_id,
        d.draw_id, d.campaign_id, c.merchant_id
 FROM draws AS d
@@ -193,6 +193,6 @@ CROSS JOIN LATERAL (
 ) AS t
 LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = t.player_id
 CROSS JOIN LATERAL (SELECT coalesce(p.merged_into, t.player_id) AS player_id) AS h
-WHERE d.tenant_id = $1 AND d.drawn_at BETWEEN $2 AND $3
+WHERE d.tenant_id = $1 AND d.status <> 'cancelled' AND d.drawn_at BETWEEN $2 AND $3
   AND (d.drawn_at, d.draw_id) >= ($4::timestamptz, split_part($5::text, ' ', 1))
 ORDER BY d.drawn_at, d.draw_id, t.first_ticket LIMIT $6

@@ -26,7 +26,7 @@ SELECT c.name AS campaign, c.messages, c.timezone, w.id AS player_id, is_erased(
        r.reward_id, r.prize_id, r.name AS prize, r.game_id, unix(r.expires_at) AS expires_at,
        reward_status(r.status, r.expires_at, EXISTS (
            SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)) AS status,
-       r.fulfilled_at = r.won_at AS is_fulfilled_at_once, o.key_id, o.ciphertext, d.name AS draw,
+       r.fulfilled_at = r.won_at AS is_fulfilled_at_once, o.key_id, o.ciphertext, d.name AS draw, d.status AS draw_status,
        (SELECT t.sender FROM tenants AS t WHERE t.tenant_id = $1) AS sender, coalesce((hosts_of($1, $2))[1], '') AS host
 FROM campaigns AS c
 CROSS JOIN LATERAL (

@@ -172,6 +172,8 @@ def _why_not(kind: str, facts: Any) -> str:
         return "the player has no e-mail address"
     if facts["status"] in _GONE or (kind == "reminder" and facts["status"] != "won"):
         return f"the reward is {facts['status']}"
+    if facts["draw_status"] == "cancelled":
+        return "the draw was cancelled"
     if kind == "code_delivered" and facts["ciphertext"] is None:
         return "the reward has no code"
     return ""

@@ -104,6 +104,8 @@ async def test_backfilled_results_of_a_player_and_its_guests_name_one_holder(con
     assert [row[2] for row in rows] == ["car_ann", "car_ann", "car_bob", "car_ann"]
     rows = await ask(connection, "backfill.results", "t", at(10), at(30), at(20), "car 2", 1)
     assert [row[1:3] for row in rows] == [("car 3", "car_bob")]
+    await connection.execute("UPDATE draws SET status = 'cancelled'")
+    assert await ask(connection, "backfill.results", "t", at(10), at(30), at(0), "", 20) == []
 
 
 async def test_backfilled_reward_of_a_merged_guest_has_the_guests_rank(connection: asyncpg.Connection) -> None:

@@ -79,5 +79,8 @@ DELETE FROM view_folds WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
 ))
 
 -- name: retain
--- Deletes the views of hours more than $2 days ago.
-DELETE FROM campaign_views WHERE tenant_id = $1 AND hour < now() - $2 * interval '1 day'
+-- Deletes views with ids before $2, which begin with their hour; at most $3.
+DELETE FROM campaign_views WHERE tenant_id = $1 AND view_id = ANY (ARRAY(
+    SELECT view_id FROM campaign_views WHERE tenant_id = $1 AND view_id < $2
+    ORDER BY view_id LIMIT $3 FOR UPDATE SKIP LOCKED
+))

@@ -64,6 +64,9 @@ _DAY_SECONDS: Final = 86_400
 _KEEP_SECONDS: Final = 2 * _DAY_SECONDS
 """How long Valkey keeps counts that no fold could write. `purge_folds` keeps their ids for longer."""
 
+RETAIN_BATCH: Final = 1_000
+"""Views that one statement deletes, so that none exceeds the statement timeout."""
+
 PURGES: Final = {"purge_folds": _SQL["purge_folds"]}
 
 _BOT: Final = re.compile(
@@ -246,7 +249,9 @@ async def fold_all(engine: Engine) -> None:
 async def retain(engine: Engine, tenant_id: str) -> None:
     """Deletes views that are older than RETENTION_PLAYER_IDLE_DAYS; 0: none."""
     if days := engine.settings.retention_player_idle_days:
-        await engine.database.execute(_SQL["retain"], tenant_id, days)
+        before = ids.earliest("view", engine.clock.now() - days * 86_400)
+        while await engine.database.execute(_SQL["retain"], tenant_id, before, RETAIN_BATCH) == RETAIN_BATCH:
+            pass
 
 
 RECORD_VIEW: Final = Operation(

@@ -9,6 +9,7 @@ from runtime.groups import event_stream
 from runtime.operations import purging
 from runtime.operations.desk import erasure
 from runtime.operations.leaderboards import auto_finalize
+from runtime.operations.reporting import views
 from runtime.settings import Settings
 from runtime.stores import publisher
 from tests.support.guests import log_in
@@ -24,6 +25,7 @@ async def test_process_runs_its_background_jobs(
     assert auto_finalize.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
     for job in (auto_finalize, erasure):
         monkeypatch.setattr(job, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(views, "RETAIN_BATCH", 1)
     monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
     monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
     # Events name players: those of yesterday must not outlive an erasure of today.
@@ -38,8 +40,8 @@ async def test_process_runs_its_background_jobs(
         await play_once(stack, game["id"])
         assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/views", {}, headers=BROWSER)).data == {}
         await stack.database.execute(
-            "INSERT INTO campaign_views SELECT tenant_id, 'old', campaign_id, now() - interval '31 days',"
-            " '', '', '', '', '', '', 1, 1, 1 FROM campaigns"
+            "INSERT INTO campaign_views SELECT tenant_id, 'old_' || n, campaign_id, now() - make_interval(days => n),"
+            " '', '', '', '', '', '', 1, 1, 1 FROM campaigns, generate_series(31, 33) AS n"
         )
         board = await make_board(stack, campaign_id)
         await stack.database.execute("UPDATE leaderboards SET end_date = now() WHERE board_id = $1", board["id"])

@@ -10,9 +10,11 @@ UNION SELECT tenant_id FROM low_prizes
 
 -- name: lock_mark
 -- Locks the tenant's mark until the transaction ends; a concurrent check waits and then sees the results of this one.
--- $2 seconds until the next check. No row: checked just now.
+-- $2 seconds until the next check. A time more than four hours ahead is from before a correction of the clock. No row:
+-- checked just now.
 INSERT INTO limit_marks AS m (tenant_id, next_at) VALUES ($1, now() + make_interval(secs => $2))
-ON CONFLICT (tenant_id) DO UPDATE SET next_at = excluded.next_at WHERE m.next_at <= clock_timestamp()
+ON CONFLICT (tenant_id) DO UPDATE SET next_at = excluded.next_at
+    WHERE m.next_at <= clock_timestamp() OR m.next_at > clock_timestamp() + interval '4 hours'
 RETURNING tenant_id
 
 -- name: delay_next

@@ -64,10 +64,12 @@ GROUP BY check_name HAVING count(*) >= $2 OR bool_or(violation_id <> ALL($3::tex
 
 -- name: lease
 -- Leases pass $2 of a tenant for $3 seconds and returns its position (after_key, seen_until) and the watermark
--- settled_at. No row: another process has it, or the pass is resting.
+-- settled_at. After a correction of the clock, a lease or a time from the future does not count. No row: another process
+-- has it, or the pass is resting.
 INSERT INTO audit_marks AS a (tenant_id, way, leased_until) VALUES ($1, $2, now() + make_interval(secs => $3))
-ON CONFLICT (tenant_id, way) DO UPDATE SET leased_until = excluded.leased_until WHERE a.leased_until <= now()
-RETURNING after_key, seen_until, leased_until, settled_at() AS settled_at
+ON CONFLICT (tenant_id, way) DO UPDATE SET leased_until = excluded.leased_until
+    WHERE a.leased_until <= now() OR a.leased_until > now() + interval '1 hour'
+RETURNING after_key, least(seen_until, now()) AS seen_until, leased_until, settled_at() AS settled_at
 
 -- name: advance
 -- Records that pass $2 has reached key $3 and time $4, and rests or extends its lease by $5 seconds. No row: the lease

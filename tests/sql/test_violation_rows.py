@@ -41,6 +41,15 @@ async def test_audit_covers_one_tenant_or_all(connection: asyncpg.Connection) ->
     assert await ask(connection, "violations.tenants", "u") == [("u",)]
 
 
+async def test_audit_lease_and_time_from_the_future_do_not_count(connection: asyncpg.Connection) -> None:
+    async with connection.transaction():
+        await ask(connection, "violations.lease", "t", "changed", 7200.0)
+        await connection.execute("UPDATE audit_marks SET seen_until = now() + interval '1 day'")
+        ((_, seen_until, *_),) = await ask(connection, "violations.lease", "t", "changed", 60.0)
+        assert seen_until == await connection.fetchval("SELECT now()")
+        assert await ask(connection, "violations.lease", "t", "changed", 60.0) == []
+
+
 def at(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 

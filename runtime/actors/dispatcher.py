@@ -134,7 +134,8 @@ class Dispatcher:
     def __init__(self, settings: Settings, database: Database, keyring: Keyring) -> None:
         self._keyring = keyring
         self._database = database
-        self._connector = Connector(settings.outbound_allow_cidrs)
+        # The bulkheads bound the connections: a limit per host would let one tenant use up a host that others share.
+        self._connector = Connector(settings.outbound_allow_cidrs, per_host=0)
         self._mailing = Mailing(settings, database, keyring)
         self._limit = AddressLimit(keyring, database)
         self._isolations: dict[tuple[str, str], _Isolation] = {}

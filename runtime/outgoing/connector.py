@@ -97,10 +97,17 @@ def check_url(url: str) -> str | None:
 
 
 class Connector:
-    """Sends to receivers. One per process; call `close` at shutdown."""
+    """Sends to receivers. One per process; call `close` at shutdown. per_host: connections to one host; 0: no limit."""
 
-    def __init__(self, allow: Sequence[Network] = (), *, attempt_seconds: float = ATTEMPT_SECONDS) -> None:
+    def __init__(
+        self,
+        allow: Sequence[Network] = (),
+        *,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+        per_host: int = CONNECTIONS_PER_HOST,
+    ) -> None:
         self._allow = tuple(allow)
+        self._per_host = per_host
         self._attempt_seconds = attempt_seconds
         self._session: aiohttp.ClientSession | None = None
 
@@ -151,7 +158,7 @@ class Connector:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=CONNECTIONS,
-                    limit_per_host=CONNECTIONS_PER_HOST,
+                    limit_per_host=self._per_host,
                     socket_factory=self._socket,
                     resolver=Resolver.of_loop(),
                     use_dns_cache=False,  # The resolver shares lookups, except those that wait for their tenant's turn.

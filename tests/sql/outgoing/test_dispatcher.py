@@ -378,6 +378,8 @@ async def test_event_without_a_place_is_retried(
     await receivers.dispatcher.log.wait_until_written()
     errors = {row["event_id"]: row["error"] for row in await receivers.log()}
     assert errors == {"e0": "", "e1": dispatching.TIMED_OUT, "e2": dispatching.QUEUE_FULL}
+    session: Any = receivers.dispatcher._connector.session
+    assert session.connector.limit_per_host == 0, "tenants with the same host take no place from each other"
 
 
 async def test_event_behind_an_opened_breaker_is_skipped(receivers: Receivers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,8 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
     All dates move by the whole days of `shift_days`: to the day of `start_date` if that is set, otherwise, if the
     original has begun, to the next same time of day. A missing start stays missing.
 
-    INVALID_ARGUMENT if the copy, or a quest or leaderboard in it, would end before it begins.
+    INVALID_ARGUMENT if the copy, or a quest or leaderboard in it, would end before it begins, or if a release in it
+    would have no open hours.
     """
     tenant_id = tenant_of(request)
     checks = Checks()

@@ -18,6 +18,7 @@ from runtime.actors import sealed_seeds
 from runtime.actors.engine import Engine
 from runtime.actors.game.releases import seed_purpose
 from runtime.actors.game.state import POINTS
+from runtime.errors import invalid
 from runtime.operations.checks import TIME_MAX, Checks, is_timezone
 from runtime.operations.prizes.stock import COUNT_MAX
 from runtime.rules.release import KINDS, SEALED, TIMES, OpenTime, commitment, opening
@@ -143,11 +144,16 @@ def stored(
 
 
 def moved(engine: Engine, tenant_id: str, prize_id: str, column: Mapping[str, Any], later: Later) -> dict[str, Any]:
-    """The column of a copy, with its own seed and later times."""
+    """The column of a copy, with its own seed and later times.
+
+    INVALID_ARGUMENT if none of its `hours` would be open: on other weekdays, or across a clock change.
+    """
     release = message(column)
     assert release is not None
     if release.kind != TIMES:
         release.starts_at, release.ends_at = later(release.starts_at), later(release.ends_at)
+        if release.ends_at <= release.starts_at or not OpenTime(_terms(release)).total:
+            raise invalid("start_date", "would leave a prize's release without open hours: choose the same weekday")
     for one in release.times:
         one.at = later(one.at)
     copied = stored(engine, tenant_id, prize_id, release, None)

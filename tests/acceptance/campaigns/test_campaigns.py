@@ -120,22 +120,18 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     drawn = (await stack.admin("POST", "/admin/draws", raffle)).data
     assert (await stack.admin("POST", f"/admin/draws/{drawn['id']}/close", {})).code == "OK"
     copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
-    assert (copy["name"], copy["status"]) == ("Autumn (copy)", "CAMPAIGN_STATUS_DRAFT")
-    assert copy["settings"] == {"theme": "leaf"}
+    assert (copy["name"], copy["status"][16:], copy["settings"]) == ("Autumn (copy)", "DRAFT", {"theme": "leaf"})
     prizes = (await stack.admin("GET", "/admin/prizes", campaign_id=copy["id"])).data["items"]
-    new_own = next(prize for prize in prizes if prize["name"] == "Mug")
-    new_free = next(prize for prize in prizes if prize["name"] == "Hook")
-    assert len(prizes) == 2
+    new_free, new_own = sorted(prizes, key=lambda prize: prize["name"])
+    assert (new_free["name"], new_own["name"]) == ("Hook", "Mug")
     assert new_own["stock"] == {"total": 5, "remaining": 5, "awarded": 0}
     assert new_own["claim_fields"][0].items() >= size.items()
     assert new_free["fulfillment"]["config"]["secret_set"] is True
     [copied] = (await stack.admin("GET", "/admin/games", campaign_id=copy["id"])).data["items"]
-    assert copied["id"] != game["id"]
-    assert copied["revision"] == 1
+    assert copied["id"] != game["id"] and copied["revision"] == 1
     assert [prize["prize_id"] for prize in copied["handler_config"]["prizes"]] == [new_own["prize_id"], shared]
     assert copied["ui"]["wheel"]["segments"] == [{"prize_id": new_own["prize_id"]}, {"emoji": "x"}]
-    assert copied["fallback_prize_id"] == new_free["prize_id"]
-    assert copied["milestones"]["rungs"][0]["prize_id"] == new_free["prize_id"]
+    assert copied["fallback_prize_id"] == copied["milestones"]["rungs"][0]["prize_id"] == new_free["prize_id"]
     [quest_copy] = (await stack.admin("GET", "/admin/quests", campaign_id=copy["id"])).data["items"]
     assert (quest_copy["name"], quest_copy["condition"]["count"]) == ("Visit", 2)
     assert quest_copy["condition"]["game_id"] == copied["id"]
@@ -151,8 +147,8 @@ async def test_duplicate_is_a_draft_whose_games_name_prizes_of_its_own(stack: An
     context = prize_context(stack.tenant_id, new_free["prize_id"])
     secrets = vault_of(stack.engine.settings.code_keys).secrets_of(config, context)
     assert (secrets, config["headers"]) == (["marker-of-a-secret"], {"X-Key": "carried"})
-    named = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})).data
-    assert named["name"] == "Winter"
+    named = await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})
+    assert named.data["name"] == "Winter"
     await stack.admin("PUT", f"/admin/campaigns/{copy['id']}", {"status": "active"})
     assert (await play_once(stack, copied["id"], "player_b"))["rewards"]
 
@@ -315,7 +311,6 @@ def test_copy_begins_at_the_next_same_time_of_day_across_a_clock_change() -> Non
 
 
 async def test_duplicate_with_dates_shifts_quests_and_boards(stack: Stack) -> None:
-
     dates = {"start_date": at(2026, 3, 1, 9), "end_date": at(2026, 3, 8, 18)}
     campaign = await make_campaign(stack, timezone="Europe/Berlin", redeem_until=at(2026, 4, 5, 18), **dates)
     within = {"start_date": at(2026, 3, 2, 12), "end_date": at(2026, 3, 3, 12)}
@@ -365,15 +360,21 @@ async def test_duplicate_with_dates_that_end_a_part_before_it_begins_is_refused(
     campaign = await make_campaign(stack, **dates)
     path = f"/admin/campaigns/{campaign['id']}/duplicate"
     quest = {"campaign_id": campaign["id"], "name": "Last days", "type": "daily", "turns": 1, "status": "active"}
-    last = {"start_date": start + 5 * DAY, "end_date": dates["end_date"]}
-    assert (await stack.admin("POST", "/admin/quests", quest | last)).data
+    quest |= {"start_date": start + 5 * DAY, "end_date": dates["end_date"]}
+    assert (await stack.admin("POST", "/admin/quests", quest)).data
     await make_board(stack, campaign["id"], name="Opening", start_date=start, end_date=start + 9 * 3_600)
-    short = await stack.admin("POST", path, {"end_date": start + 2 * DAY})
-    assert fields_of(short) == ["end_date"] and "quest 'Last days' would end before" in str(short.envelope)
-    late = await stack.admin("POST", path, {"start_date": start + 10 * 3_600})
-    assert fields_of(late) == ["start_date"] and "leaderboard 'Opening' would end before" in str(late.envelope)
     await make_game(stack, campaign["id"], await make_prize(stack), end_date=dates["end_date"])
-    assert fields_of(await stack.admin("POST", path, {"start_date": TIME_MAX})) == ["start_date"]
+    hours = [{"weekdays": [datetime.fromtimestamp(start, UTC).isoweekday()], "from_hour": 9, "to_hour": 20}]
+    even = {"kind": "EVEN", "starts_at": start, "ends_at": start + DAY, "hours": hours}
+    await make_prize(stack, campaign_id=campaign["id"], stock={"total": 1}, release=even)
+    for request, problem in (
+        ({"end_date": start + 2 * DAY}, "quest 'Last days' would end before"),
+        ({"start_date": start + 10 * 3_600}, "leaderboard 'Opening' would end before"),
+        ({"start_date": start + DAY}, "release without open hours"),
+        ({"start_date": TIME_MAX}, ""),
+    ):
+        refused = await stack.admin("POST", path, request)
+        assert fields_of(refused) == list(request) and problem in str(refused.envelope)
     for request in (
         {"start_date": dates["end_date"], "end_date": dates["start_date"]},
         {"end_date": dates["start_date"]},  # It would begin as the original does.

@@ -266,9 +266,10 @@ def read_outcome(
     """A play's credits, denied prizes and grants. Returns its score, wins and points, as leaderboards count them."""
     points = 0
     for won in stored["rewards"]:
-        amount = won["quantity"] if won["type"] == "item" else int(won["value"]) * won["quantity"]
-        currency = won["name"] if won["type"] == "item" else _POINTS
-        if won["type"] in ("item", _POINTS) and amount:
+        is_item = won["prize_id"] == ""  # A prize may have the type "item" too.
+        amount = won["quantity"] if is_item else int(won["value"]) * won["quantity"]
+        currency = won["name"] if is_item else _POINTS
+        if (is_item or won["type"] == _POINTS) and amount:
             database.execute("INSERT INTO credits VALUES (?, ?, ?)", (play["id"], currency, amount))
             points += amount if currency == _POINTS else 0
     for step in stored["decided"]["path"]:

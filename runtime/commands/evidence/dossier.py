@@ -60,8 +60,9 @@ _TABLES: Final = """
     CREATE INDEX rewards_prize ON rewards (prize_id);
     CREATE INDEX rewards_milestone ON rewards (milestone_id, player) WHERE milestone_id <> '';
     CREATE VIEW taken AS
-        SELECT prize_id, quantity FROM rewards
-        UNION ALL SELECT prize_id, quantity FROM won WHERE reward_id = '' AND prize_id <> '';
+        SELECT prize_id, quantity, at, status FROM rewards WHERE type <> 'points'
+        UNION ALL SELECT prize_id, quantity, at, 'won' FROM won
+            WHERE reward_id = '' AND prize_id <> '' AND type <> 'points';
     CREATE VIEW totals AS
         SELECT prize_id, total_before AS total, at AS until FROM moves
         UNION ALL SELECT id, total, 1e300 FROM prizes;
@@ -105,16 +106,13 @@ _BROKEN_MOVES: Final = """
     WHERE m.seq = (SELECT max(seq) FROM moves AS o WHERE o.prize_id = p.id) AND m.total_after <> p.total
 """
 _OVERDRAWN: Final = """
-    WITH taken AS (
-        SELECT prize_id, quantity, at FROM rewards WHERE status NOT IN ('revoked', 'expired')
-        UNION ALL
-        SELECT prize_id, quantity, at FROM won WHERE reward_id = '' AND prize_id <> ''
-    )
     SELECT DISTINCT t.prize_id FROM totals AS t
     WHERE t.total > 0 AND t.total < (
-        SELECT sum(quantity) FROM taken AS k WHERE k.prize_id = t.prize_id AND k.at < t.until)
+        SELECT sum(quantity) FROM taken AS k
+        WHERE k.prize_id = t.prize_id AND k.at < t.until AND k.status NOT IN ('revoked', 'expired', 'failed'))
 """
-"""The units taken until a total ended are at most that total. Returned units do not count, so it is a lower bound."""
+"""The units taken until a total ended are at most that total. Returned units do not count, so it is a lower bound.
+Points take no stock."""
 
 
 def is_dossier(path: Path) -> bool:

@@ -50,9 +50,10 @@ export class Awards {
   play({ id, game_id }, stored) {
     let points = 0;
     for (const won of stored.rewards) {
-      const amount = won.type === "item" ? won.quantity : Math.trunc(won.value) * won.quantity;
-      if (!["item", "points"].includes(won.type) || !amount) continue;
-      const currency = won.type === "item" ? won.name : "points";
+      const isItem = won.prize_id === ""; // A prize may have the type "item" too.
+      const amount = isItem ? won.quantity : Math.trunc(won.value) * won.quantity;
+      if (!(isItem || won.type === "points") || !amount) continue;
+      const currency = isItem ? won.name : "points";
       if (this.games.get(game_id)) add(this.credits, `${id} ${currency}`, amount);
       if (currency === "points") points += amount;
     }

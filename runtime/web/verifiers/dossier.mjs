@@ -101,7 +101,7 @@ const READERS = {
     const stored = parse(play.outcome);
     for (const one of stored.rewards) {
       if (one.reward_id) won.set(one.reward_id, { ...one, play_id: play.id });
-      else if (one.prize_id) stock.take(one.prize_id, one.quantity, play.played_at);
+      else if (one.prize_id) stock.take(one, play.played_at);
     }
     const counted = awards.play(play, stored);
     const { id, game_id, revision, revision_hash, seed, client_seed } = play;
@@ -122,11 +122,11 @@ const READERS = {
   },
 
   reward(reward) {
-    const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name, status } = reward;
+    const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name } = reward;
     const at = seconds(reward.won_at);
     logged("rewards", reward, at, { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, value, quantity, name });
     rewards.set(id, { ...reward, at });
-    stock.take(prize_id, quantity, at, status);
+    stock.take(reward, at);
     const expected = won.get(id);
     const shown = { play_id, prize_id, name, type, value, quantity };
     if (expected && Object.keys(shown).some((key) => expected[key] !== shown[key])) fail("rewards are those of their plays", id);

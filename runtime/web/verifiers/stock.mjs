@@ -70,10 +70,11 @@ export class Stock {
     this.moves.set(move.prize_id, [...(this.moves.get(move.prize_id) ?? []), move]);
   }
 
-  /** Units of a prize that were won. */
-  take(prizeId, quantity, at, status = "") {
+  /** Units of a prize that were won. Points take no stock. */
+  take({ prize_id: prizeId, type, quantity, status = "" }, at) {
+    if (type === "points") return;
     if (!this.taken.has(prizeId)) this.taken.set(prizeId, []);
-    this.taken.get(prizeId).push({ quantity, at, isBack: ["revoked", "expired"].includes(status) });
+    this.taken.get(prizeId).push({ quantity, at, isBack: ["revoked", "expired", "failed"].includes(status) });
   }
 
   /** isWhole: the log has all of the entry. */

@@ -37,7 +37,8 @@ def module_extra_settings() -> dict[str, Any]:
 
 async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     """Writes and reads a dossier with plays, a milestone, a draw, a stock move and a player's contact."""
-    mug, cup = [await world.prize(total=total, campaign_id=world.campaign_id) for total in (5, 9)]
+    campaign = {"campaign_id": world.campaign_id}
+    mug, cup = [await world.prize(total=total, type=kind, **campaign) for total, kind in ((5, "item"), (9, "goods"))]
     rungs = [{"id": "one", "name": "One", "currency": "coin", "threshold": 2, "prize_id": cup}]
     milestones = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs}
     games = [await world.wheel(mug), await world.game(COLLECTION, COINS, milestones=milestones)]
@@ -157,6 +158,16 @@ def scarce(lines: list[dict[str, Any]]) -> None:
     mug["stock"]["total"] = move["total_after"] = 1
 
 
+def pointed(lines: list[dict[str, Any]]) -> None:
+    """One mug less than were won, and the mugs as points, which take no stock: as rewards, and as those of plays."""
+    scarce(lines)
+    for reward in all_of(lines, "reward"):
+        reward["type"] = reward["type"].replace("item", "points")
+    for play in all_of(lines, "play"):
+        outcome = re.sub('"reward_id":"[^"]*"', '"reward_id":""', play["outcome"])
+        play.update(outcome=outcome.replace('"type":"item"', '"type":"points"'))
+
+
 def other_terms(lines: list[dict[str, Any]]) -> None:
     """Terms with another hash, which the plays that they decided name in its place."""
     line = next(line for line in lines if "terms" in line)
@@ -256,7 +267,9 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "draws are those of the log": lambda lines: last(lines).update(value="00" * 32),
     "draw not logged": lambda lines: [last(lines).pop("entry"), last(lines).update(drawn_at=1)],
     "evidence": lambda lines: first(lines, "evidence").update(name="Another draw"),
-    "stock": scarce,
+    "FAILED prizes were never": scarce,
+    "(?s)\\A(?!.*beyond their stock)": lambda lines: [scarce(lines), given(lines).update(status="failed")],
+    "(?s)\\A(?!.*beyond their stock).": pointed,
     # These must be refuted by the finding that begins so.
     "milestones that": lambda lines: lines.remove({"reward": given(lines, milestone=True)}),
     "milestones that plays reached": withhold,

@@ -16,7 +16,7 @@ from runtime.actors.game.snapshot import scope_key_of
 from runtime.errors import unknown
 from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
 from runtime.operations.draws.draw_admin import public_draws
-from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_named
+from runtime.operations.games.definitions import currencies_credited, game_from_row, prizes_drawn, prizes_shown
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.quests.quest_admin import public_quest
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
@@ -113,12 +113,12 @@ def _by_address(part: Any) -> Any:
 
 async def _render(engine: Engine, tenant_id: str, rows: list[Any], campaign: Any) -> list[m.Render]:
     """The rows' games as players see them. campaign: its status, dates, time zone and settings."""
-    named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
-    wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
+    shown_of = [prizes_shown(row["definition"]) for row in rows]
+    wanted = sorted({prize_id for prize_ids in shown_of for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
     prizes = {row["prize_id"]: _prize(row) for row in found}
     games, around = [], _dates(campaign)
-    for row, prize_ids in zip(rows, named, strict=True):
+    for row, prize_ids in zip(rows, shown_of, strict=True):
         game = _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
         definition = row["definition"]
         dates = around.within(definition.get("start_date", 0), definition.get("end_date", 0))

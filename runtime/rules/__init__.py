@@ -19,6 +19,7 @@ from runtime.rules.base import (
     SeedGenerator,
     Validator,
     Worth,
+    winnable,
 )
 from runtime.rules.chances import Trail
 from runtime.rules.compose import Rules, compose
@@ -55,4 +56,5 @@ __all__ = [
     "replay",
     "seed_hash",
     "seed_of",
+    "winnable",
 ]

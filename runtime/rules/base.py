@@ -107,6 +107,9 @@ class RewardHandler(Protocol):
 
     A handler whose plays win by odds that do not depend on the player has `odds(config) -> Iterable[Odds]`, which makes
     forecasts possible. See `probability.py`.
+
+    A handler whose config may have prizes that no play wins has `winnable(config) -> Iterable[str]`, the others. See
+    `collect_items.py`.
     """
 
     @property
@@ -128,6 +131,13 @@ class RewardHandler(Protocol):
 
     def decide(self, attempt: Attempt) -> Outcome:
         """What the play wins. Deterministic: the same attempt always gives the same outcome."""
+
+
+def winnable(handler: RewardHandler, config: Any) -> set[str]:
+    """The prizes that a play may win while all are in stock. The game's fallback prize is not one of them as such."""
+    if hasattr(handler, "winnable"):
+        return set(handler.winnable(config))
+    return {prize_id for _, prize_id in handler.prizes(config)}
 
 
 class Validator(Protocol):

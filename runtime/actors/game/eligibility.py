@@ -23,7 +23,7 @@ from runtime.actors.game.pending import READS, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.state import GameSnapshot, GameState, PlayerState, Price, PrizeTerms, StaleRead, StockState
 from runtime.errors import Fault, Status, merged, suspended, unknown
-from runtime.rules import NETWORK_SLACK_MS, UNTIMED_MS, Drop
+from runtime.rules import NETWORK_SLACK_MS, UNTIMED_MS, Drop, winnable
 
 AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
 """How far a player may run ahead of the clock: the slack of ten plays, regained by pausing. Within it, short plays in
@@ -288,7 +288,7 @@ def sold_out(state: GameState) -> bool:
     Uses the cached stock: the result refuses nothing.
     """
     rules, rule, terms = state.snapshot.rules, state.snapshot.game, state.snapshot.prizes
-    drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
+    drawn = winnable(rules.reward_handler, rules.config)
     if rule.on_unavailable == "fallback":
         drawn.discard(rule.fallback_prize_id)
     if not drawn or any(rules.reward_handler.currencies(rules.config)):

@@ -21,7 +21,7 @@ import structlog
 
 from runtime import messages as m
 from runtime.actors.game.snapshot import segments_of
-from runtime.rules import REWARD_HANDLERS, Worth
+from runtime.rules import REWARD_HANDLERS, Worth, winnable
 from runtime.wire.enums import enum, token
 from runtime.wire.schema import PATH_CHARACTERS_SHOWN
 
@@ -99,8 +99,20 @@ def prizes_named(definition: Definition) -> list[tuple[str, str]]:
 
 def prizes_drawn(definition: Definition) -> set[str]:
     """The prizes of the game's chances, without the consolation: the prize that it falls back to."""
-    drawn = {prize_id for _, prize_id in _prizes_of_handler(definition)}
+    drawn = _winnable(definition)
     return drawn - {definition["fallback_prize_id"]} if definition["on_unavailable"] == "fallback" else drawn
+
+
+def prizes_shown(definition: Definition) -> list[str]:
+    """The prizes that players can get, in the order of `prizes_named`: those that a play may win, the fallback if the
+    game falls back, and the rungs'."""
+    drawn, falls_back = _winnable(definition), definition["on_unavailable"] == "fallback"
+    shown = [
+        prize_id
+        for path, prize_id in prizes_named(definition)
+        if prize_id in drawn or path.startswith("milestones.") or (path == "fallback_prize_id" and falls_back)
+    ]
+    return list(dict.fromkeys(shown))
 
 
 def idle_segments(definition: Definition) -> list[tuple[str, str]]:
@@ -176,6 +188,16 @@ def _milestones(stored: dict[str, Any]) -> m.Milestones:
         auto_grant=stored["auto_grant"],
         rungs=[m.Rung(**rung) for rung in stored["rungs"]],
     )
+
+
+def _winnable(definition: Definition) -> set[str]:
+    handler = REWARD_HANDLERS.get(definition["reward_handler"])
+    try:
+        if handler is not None:
+            return winnable(handler, handler.parse(definition["handler_config"]))
+    except Exception:  # From another version of a plugin.
+        pass
+    return {prize_id for _, prize_id in _prizes_of_handler(definition)}
 
 
 def _prizes_of_handler(definition: Definition) -> Iterable[tuple[str, str]]:

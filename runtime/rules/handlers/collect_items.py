@@ -77,6 +77,10 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
     )
 
 
+def winnable(config: Config) -> Iterable[str]:
+    return (drop.prize_id for drop in config.drops if drop.prize_id and drop.frequency and drop.max_catchable)
+
+
 def currencies(config: Config) -> Iterable[str]:
     return ()
 

@@ -37,6 +37,10 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
     return ((f"handler_config.prizes[{i}].prize_id", prize.prize_id) for i, prize in enumerate(config.prizes))
 
 
+def winnable(config: Config) -> Iterable[str]:
+    return (prize.prize_id for prize in config.prizes if prize.probability)
+
+
 def currencies(config: Config) -> Iterable[str]:
     return ()
 

@@ -87,6 +87,12 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
             yield f"handler_config.prize_groups.{group}[{i}].prize_id", prize.prize_id
 
 
+def winnable(config: Config) -> Iterable[str]:
+    """The prizes of the tiers' groups."""
+    groups = {tier.prize_group for tier in config.tiers}
+    return (prize.prize_id for group in groups for prize in config.prize_groups[group] if prize.probability)
+
+
 def currencies(config: Config) -> Iterable[str]:
     return ()
 

@@ -2,7 +2,7 @@ import time
 from typing import Any
 
 from tests.support.stack import refused
-from tests.support.world import World, prize_ids
+from tests.support.world import WHEEL, World, prize_ids
 
 HOUR = 3_600
 
@@ -25,8 +25,9 @@ async def states(world: World, game_id: str, **campaign: Any) -> tuple[str, str,
 
 async def test_state_is_the_same_in_each_view(world: World) -> None:
     mug = await world.prize(total=1, fulfillment={"redemption_mode": "manual"})
-    pen = await world.prize()
-    game_id = await world.wheel(mug, on_unavailable="fallback", fallback_prize_id=pen)
+    pen, car = await world.prize(), await world.prize()
+    odds = {"prizes": [{"prize_id": car, "probability": 0}, {"prize_id": mug, "probability": 1}]}
+    game_id = await world.game(WHEEL, odds, on_unavailable="fallback", fallback_prize_id=pen)
     now = int(time.time())
     assert await states(world, game_id) == ("RUNNING", "RUNNING", "")
     won = await world.round(game_id)

@@ -106,6 +106,7 @@ def test_most_of_a_play_is_the_best_of_the_falling_items_that_count() -> None:
     assert most(CONFIG | {"total_items": 2}, prize_g=10, prize_s=70) == 80
     never = [{**drop, "frequency": 0} if drop["type"] == "gift" else drop for drop in CONFIG["drops"]]
     assert most(CONFIG | {"drops": never}, prize_g=10, prize_s=7) == 2 * 10 + 7
+    assert set(collect_items.winnable(collect_items.parse(CONFIG | {"drops": never[:2]}))) == {"prize_s"}
 
 
 def _config(frequencies: list[int], total_items: int, interval_ms: int = 250) -> dict[str, Any]:

@@ -25,5 +25,6 @@ SELECT o.counted, count(*)::integer AS plays FROM (
 WHERE o.game_id = $2 AND o.counted IS NOT NULL GROUP BY o.counted
 
 -- name: dates
--- When a campaign begins and ends (0: undated). Always one row, since the game refers to it.
-SELECT unix(start_date) AS start_date, unix(end_date) AS end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+-- When a campaign begins and ends (0: undated), and its time zone. Always one row, since the game refers to it.
+SELECT unix(start_date) AS start_date, unix(end_date) AS end_date, timezone FROM campaigns
+WHERE tenant_id = $1 AND campaign_id = $2

@@ -442,8 +442,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "ForecastGameRequest": {
         "plays": "The plays to expect from now on, at most 10,000,000; 0: 10,000.",
-        "plays_per_player": "How often each player plays; it matters for caps per player. 0: as often as the game allows.",
-        "days": "The days over which the plays are spread evenly; 0: until the game ends, or one.",
+        "plays_per_player": "How often each player plays; it matters for caps per player. 0: the game's limit, or once.",
+        "days": "The local days over which the plays are spread evenly; 0: those until the game ends, or one.",
         "budget": "The amount that the cost is compared with, in whole units of the currency; 0: none.",
         "currency": "The currency of the cost; empty: that of the prizes. Others cost nothing here.",
         "tiers": "For score_to_tier: the share of plays that reach each tier, separated by commas: 0.6,0.3,0.1. Empty: as in the game's newest plays.",
@@ -473,7 +473,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "exact": "Whether the distribution follows the game's rules exactly. If not, `assumptions` says in what it deviates.",
         "error_max": "The largest error of a probability, from the computation.",
         "cost_error": "The largest error of an amount, from the computation, or its estimate with `assumptions`.",
-        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` and the quantiles of units alone."
+        "assumptions": "INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN, SEALED_AS_EVEN, ONE_PLAY_EACH, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED, CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play` and the quantiles of units alone."
     },
     "PrizeConstraints": {
         "max_per_user": "Units one player may win in total; 0: no limit.",

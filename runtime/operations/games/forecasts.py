@@ -31,9 +31,10 @@ from runtime.operations.checks import Checks
 from runtime.operations.games.chances import wins_of
 from runtime.rules.forecast import Answer, GameTerms, Task
 from runtime.rules.forecast.limits import CPU_SECONDS, LIMITED
-from runtime.rules.forecast.terms import QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
+from runtime.rules.forecast.terms import ONE_PLAY_EACH, QUANTILES, SEALED_AS_EVEN, WITHOUT_MILESTONES, Costs, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.release import EVEN, SEALED
+from runtime.stores.clock import Days
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("forecast")
@@ -107,10 +108,10 @@ class _Setting:
     def __init__(self, request: m.ForecastGameRequest, definition: Mapping[str, Any], now: float) -> None:
         limits = definition.get("rules") or {}
         self.plays = request.plays or PLAYS
-        allowed = limits.get("max_plays_per_user", 0)
-        self.per_player = min(self.plays, request.plays_per_player or allowed or 1)
+        self.known_per_player = request.plays_per_player or limits.get("max_plays_per_user", 0)
+        self.per_player = min(self.plays, self.known_per_player or 1)
         self.begins = self.ends = now
-        self.days = 1
+        self.days = request.days or 1
         self.assumptions = [WITHOUT_MILESTONES] if (definition.get("milestones") or {}).get("rungs") else []
         self.currency = request.currency
         self.stored: dict[str, StoredPrize] = {}
@@ -125,9 +126,15 @@ class _Setting:
         ends = min(filter(None, (dates["end_date"], definition.get("end_date", 0))), default=0)
         setting.begins = max(setting.begins, starts)
         left = max(0.0, ends - setting.begins)
-        setting.days = request.days or min(DAYS_MAX, -(-int(left) // _DAY_SECONDS)) or 1
+        if left and not request.days:
+            # Limits per day reset at local midnight: seven days from noon to noon have eight of them.
+            local = Days(dates["timezone"])
+            first, last = (local.at(at)[0] for at in (setting.begins, max(setting.begins, ends - 1)))
+            setting.days = min(DAYS_MAX, (last - first).days + 1)
         setting.ends = setting.begins + (left if left and not request.days else setting.days * _DAY_SECONDS)
         setting.stored = await load_prizes(engine.database, tenant_id, set(prize_ids))
+        if not setting.known_per_player and any(prize.max_per_user for prize in setting.stored.values()):
+            setting.assumptions.append(ONE_PLAY_EACH)
         rows = await engine.database.fetch(_SQL["prizes"], tenant_id, prize_ids)
         setting.rows = {row["prize_id"]: row for row in rows}
         costly = (p for p in setting.stored.values() if p.value > 0 and p.type not in (POINTS, TURNS))

@@ -43,6 +43,11 @@ async def test_forecast_names_what_it_leaves_out(world: World) -> None:
     found = (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=50, days=1)).data
     assert set(found["assumptions"]) == {"SEALED_AS_EVEN", "WITHOUT_MILESTONES"} and not found["exact"]
     assert found["mean"] == 0  # All plays come before the release.
+    noon, limits = 2_000_000_000 // 86_400 * 86_400 + 43_200, {"max_per_day": 1, "max_per_user": 1}
+    game_id = await world.wheel(await world.prize(constraints=limits), start_date=noon, end_date=noon + 7 * 86_400)
+    found = (await world.stack.admin("GET", f"/admin/games/{game_id}/forecast", plays=50)).data
+    assert (found["days"], found["liability"]) == (8, 8 * 5), "from noon to noon, limits reset at seven midnights"
+    assert "ONE_PLAY_EACH" in found["assumptions"]
 
 
 async def test_forecast_uses_shares_of_tiers_and_refuses_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4410,12 +4410,12 @@ class ForecastGameRequest(betterproto2.Message):
 
     plays_per_player: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    How often each player plays; it matters for caps per player. 0: as often as the game allows.
+    How often each player plays; it matters for caps per player. 0: the game's limit, or once.
     """
 
     days: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    The days over which the plays are spread evenly; 0: until the game ends, or one.
+    The local days over which the plays are spread evenly; 0: those until the game ends, or one.
     """
 
     budget: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
@@ -4680,7 +4680,7 @@ class GameForecast(betterproto2.Message):
     assumptions: "list[str]" = betterproto2.field(22, betterproto2.TYPE_STRING, repeated=True)
     """
     INDEPENDENT_PRIZES, FALLBACK_UNLIMITED, REDRAW_AVERAGE, CAPS_AS_ODDS, PLAYS_ROUNDED, RELEASE_AT_END, PLAYERS_IN_TURN,
-    SEALED_AS_EVEN, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED,
+    SEALED_AS_EVEN, ONE_PLAY_EACH, WITHOUT_MILESTONES, TIERS_DECLARED, TIERS_OBSERVED, REDRAW_OVER_TIERS, CATCHES_DECLARED,
     CATCHES_OBSERVED, ALL_CAUGHT, UNCORRELATED_STOCKS, PLAYS_EVEN, PLUGIN_ODDS; RUN_OUT_ESTIMATED concerns `run_out_play`
     and the quantiles of units alone.
     """

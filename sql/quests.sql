@@ -175,6 +175,7 @@ WHERE q.condition IS NOT NULL;
 -- Active quests of public campaigns, newest first, each with the player's completions that may be in the current
 -- period. $1 tenant, $2 campaign ('' = all), $3 player, $4 the id of the last one shown (null at first), $5 how many.
 SELECT q.quest_id AS id, q.campaign_id, q.type, c.timezone, unix(q.start_date) AS start_date,
+       unix(c.start_date) AS campaign_start,
        coalesce(q.condition ->> 'kind' = 'referrals', false) AS pays_referrals,
        (SELECT array_agg(d.period) FROM quest_completions AS d
         WHERE d.tenant_id = $1 AND d.quest_id = q.quest_id AND d.player_id = $3

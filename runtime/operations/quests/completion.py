@@ -110,7 +110,7 @@ async def _grant(
 
 def _counts_since(row: asyncpg.Record, period: Period) -> int:
     """The time from which a player's actions count for the quest's condition, in unix seconds; 0: always."""
-    return max(period.begins, int(row["start_date"]))
+    return max(period.begins, int(row["start_date"]), int(row["campaign_start"]))
 
 
 async def _check_condition(

@@ -233,7 +233,7 @@ async def test_quest_of_logins_counts_days(world: World) -> None:
     assert (await complete(world, quest, player)).data["turns_granted"] == 3
 
 
-async def test_login_before_the_period_or_the_start_date_does_not_count(world: World) -> None:
+async def test_login_before_the_period_or_a_start_date_does_not_count(world: World) -> None:
     player = await log_in(world.stack, contact="weeks@example.com")
     quest = await quest_of(world, "logins", 1, type="weekly")
     later = await quest_of(world, "logins", 2, start_date=int(time.time()) - 1)
@@ -242,3 +242,7 @@ async def test_login_before_the_period_or_the_start_date_does_not_count(world: W
     assert (await complete(world, quest, player)).data["turns_granted"] == 3
     assert missing(await complete(world, later, player)) == (1, 2)
     assert missing(await complete(world, await quest_of(world, "logins", 2, type="weekly"), player)) == (1, 2)
+    since, quest = {"start_date": int(time.time()) - 86_400}, await quest_of(world, "logins", 2)
+    assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", since)).code == "OK"
+    assert missing(await complete(world, quest, player)) == (1, 2)
+    assert (quest, 1, 2, False) in await progress(world, player)

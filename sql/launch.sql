@@ -37,11 +37,15 @@ LEFT JOIN free_codes AS f ON f.tenant_id = $1 AND f.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
 ORDER BY p.prize_id
 
--- name: quests
--- Its active quests that give turns and have not ended, the oldest first.
-SELECT quest_id, name FROM quests
+-- name: givers
+-- Its active quests, then its active packs, that give turns and have not ended, the oldest first. field: the one with the
+-- turns.
+SELECT 'quest' AS kind, quest_id AS id, name, 'turns' AS field FROM quests
 WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' AND turns > 0 AND coalesce(end_date, 'infinity') > now()
-ORDER BY quest_id
+UNION ALL
+SELECT 'pack', pack_id, name, 'gives.turns' FROM packs
+WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' AND turns > 0 AND coalesce(until, 'infinity') > now()
+ORDER BY kind DESC, id
 
 -- name: integrations
 -- The active integrations that receive its events. service: of spreadsheets and the like, "" if none is set.

@@ -1,7 +1,7 @@
 """The launch check: problems and warnings to review before a campaign goes live.
 
-It is read-only and blocks nothing. It checks the campaign's dates, active games, prizes of games and boards, quests
-and budget, and the settings of this Core that affect players.
+It is read-only and blocks nothing. It checks the campaign's dates, active games, prizes of games and boards, quests,
+packs and budget, and the settings of this Core that affect players.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LaunchState:
     campaign: Any
     games: Sequence[Any]
     prizes: Sequence[Any]
-    quests: Sequence[Any]
+    givers: Sequence[Any]
     integrations: Sequence[Any]
     settings: Settings
     now: float
@@ -65,14 +65,14 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
         named |= {rank["prize_id"] for board in boards for rank in board["prizes"]}
         prizes = await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))
-        quests = await connection.fetch(_SQL["quests"], tenant_id, campaign_id)
+        givers = await connection.fetch(_SQL["givers"], tenant_id, campaign_id)
         integrations = await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)
         missing = await missing_assets(connection, tenant_id, campaign, games, prizes)
     state = LaunchState(
         campaign=campaign,
         games=games,
         prizes=prizes,
-        quests=quests,
+        givers=givers,
         integrations=integrations,
         settings=engine.settings,
         now=engine.clock.now(),
@@ -293,7 +293,7 @@ def _timing(state: LaunchState) -> Items:
 def _turns(state: LaunchState) -> Items:
     """Checks that granted turns can be spent, and that a source grants the turns that plays require."""
     sources = [(_of("prizes", one["prize_id"], "type"), one["name"]) for one in state.prizes if one["type"] == "turns"]
-    sources += [(_of("quests", one["quest_id"], "turns"), f"The quest {one['name']}") for one in state.quests]
+    sources += [(_of(f"{g['kind']}s", g["id"], g["field"]), f"The {g['kind']} {g['name']}") for g in state.givers]
     rules = [(game, game["definition"]["rules"]) for game in state.games]
     # A play beyond the day's free ones takes a turn, if the player has one.
     if rules and not any(rule.get("requires_turn") or rule.get("max_plays_per_day") for _, rule in rules):
@@ -302,9 +302,9 @@ def _turns(state: LaunchState) -> Items:
     for game in (game for game, rule in rules if rule.get("requires_turn")):
         field = _of("games", game["game_id"], "rules.requires_turn")
         if sources:
-            yield _ok(field, f"{game['name']} takes turns, and quests or prizes give them")
+            yield _ok(field, f"{game['name']} takes turns, and quests, packs or prizes give them")
         else:
-            yield _warning(field, f"Every play of {game['name']} takes a turn, but no quest or prize gives any")
+            yield _warning(field, f"Every play of {game['name']} takes a turn, but no quest, pack or prize gives any")
 
 
 # -- costs -----------------------------------------------------------------------------------

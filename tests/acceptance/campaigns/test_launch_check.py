@@ -10,6 +10,7 @@ import pytest
 from runtime.commands.connection import EXIT_REFUSED
 from runtime.operations.budget_alerts import thresholds
 from tests.support.operator import Operator
+from tests.support.packs import make_pack
 from tests.support.stack import Stack
 from tests.support.world import GIFTS, TIMED, WHEEL, World, new_world
 
@@ -124,27 +125,25 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
         return [(level, message) for level, _, message in await checked(fair) if "turn" in message]
 
     needed = bool(rules.get("requires_turn"))
-    missing = ("warning", "Every play of Wheel takes a turn, but no quest or prize gives any")
+    missing = ("warning", "Every play of Wheel takes a turn, but no quest, pack or prize gives any")
+    given = [("ok", "Wheel takes turns, and quests, packs or prizes give them")]
+    idle = "gives turns, but no active game takes any"
     assert await said() == ([missing] if needed else [])
     await fair.quest(name="Draft", status="draft")
     await fair.quest(name="Nothing", turns=0)
     over = await fair.quest(name="Over")
     await fair.database.execute("UPDATE quests SET end_date = now() WHERE quest_id = $1", over)
     assert await said() == ([missing] if needed else []), "these give none"
+    caps = await make_pack(fair)
+    assert await said() == (given if needed else [] if rules else [("warning", f"The pack Caps {idle}")])
     visit = await fair.quest(name="Visit")
     more = await fair.prize(name="More", type="turns", value=1, campaign_id=fair.campaign_id)
     other = await fair.wheel(more, name="Other")
-    if needed:
-        assert await said() == [("ok", "Wheel takes turns, and quests or prizes give them")]
-    elif rules:
-        assert await said() == []
-    else:
-        assert await said() == [
-            ("warning", "More gives turns, but no active game takes any"),
-            ("warning", "The quest Visit gives turns, but no active game takes any"),
-        ]
+    all_idle = [("warning", f"{source} {idle}") for source in ("More", "The quest Visit", "The pack Caps")]
+    assert await said() == (given if needed else [] if rules else all_idle)
+    if not rules:
         fields = {field for level, field, _ in await checked(fair) if level == "warning"}
-        assert {f"prizes/{more}.type", f"quests/{visit}.turns"} <= fields
+        assert {f"prizes/{more}.type", f"quests/{visit}.turns", f"packs/{caps}.gives.turns"} <= fields
     for game in (other, *await wheels(fair)):
         await fair.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
     assert [one for one in await said() if one[0] == "warning"] == [], "no game is active: that is told alone"

@@ -18,7 +18,7 @@ const EDITED = /^(?:end_date|origins|budget|settings\.(?:picture|description|ter
  * @param {string} field such as prizes/prize_1.stock.total @param {any} campaign @param {any[]} games
  */
 function placeOf(field, campaign, games) {
-  const [, kind, id, rest] = /^(prizes|games|quests)\/([^.]+)\.(.*)$/.exec(field) ?? [];
+  const [, kind, id, rest] = /^(prizes|games|quests|packs)\/([^.]+)\.(.*)$/.exec(field) ?? [];
   const own = `/campaigns/${encodeURIComponent(campaign.id)}`;
   if (kind) {
     return kind === "quests" ? address("/quests", { edit: id, field: rest }) : address(`/${kind}/${encodeURIComponent(id)}`, { field: rest });

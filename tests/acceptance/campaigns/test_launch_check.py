@@ -119,7 +119,7 @@ async def test_launch_check_compares_a_wheel_with_its_odds(fair: World) -> None:
 
 @pytest.mark.parametrize("rules", [{"requires_turn": True}, {"max_plays_per_day": 2}, {}])
 async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: dict[str, Any]) -> None:
-    await fair.wheel(name="Wheel", rules=rules)
+    wheel = await fair.wheel(name="Wheel", rules=rules)
 
     async def said() -> list[tuple[str, str]]:
         return [(level, message) for level, _, message in await checked(fair) if "turn" in message]
@@ -144,14 +144,9 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
     if not rules:
         fields = {field for level, field, _ in await checked(fair) if level == "warning"}
         assert {f"prizes/{more}.type", f"quests/{visit}.turns", f"packs/{caps}.gives.turns"} <= fields
-    for game in (other, *await wheels(fair)):
+    for game in (other, wheel):
         await fair.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
     assert [one for one in await said() if one[0] == "warning"] == [], "no game is active: that is told alone"
-
-
-async def wheels(world: World) -> list[str]:
-    games = (await world.stack.admin("GET", "/admin/games", campaign_id=world.campaign_id)).data["items"]
-    return [game["id"] for game in games if game["name"] == "Wheel"]
 
 
 async def test_launch_check_recommends_verified_timing_for_prizes_of_value(fair: World) -> None:

@@ -63,13 +63,11 @@ async def test_forecast_uses_shares_of_tiers_and_refuses_others(world: World, mo
     await world.round(path.split("/")[3], payload={"score": 12, "duration_ms": 9})
     assert (await world.stack.admin("GET", path, plays=100)).data["mean"] == pytest.approx(100 * 10 * 0.5)
     euros = await world.prize(value=1.0, currency="EUR"), await world.prize(value=1.0, currency="USD")
-    several = await world.wheel(*euros)
+    path = f"/admin/games/{await world.wheel(*euros)}/forecast"
     for plays in (-1, 10_000_001):
-        answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast", plays=plays)
-        assert fields_of(answer) == ["plays"]
-    answer = await world.stack.admin("GET", f"/admin/games/{several}/forecast")
-    assert fields_of(answer) == ["currency"]
-    found = (await world.stack.admin("GET", f"/admin/games/{several}/forecast", currency="USD")).data
+        assert fields_of(await world.stack.admin("GET", path, plays=plays)) == ["plays"]
+    assert fields_of(await world.stack.admin("GET", path)) == ["currency"]
+    found = (await world.stack.admin("GET", path, currency="USD")).data
     assert sorted(prize["value"] for prize in found["prizes"]) == [0, 1]
 
 

@@ -49,12 +49,10 @@ def test_caught_items_count_for_their_prizes(play: Play, caught: Any, awards: An
 
 
 def test_short_prize_is_awarded_up_to_its_stock(play: Play) -> None:
-    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2})
+    short: dict[str, Any] = {"plan": PLAN, "payload": _caught(0, 1, 2, 4), "stock": {"prize_g": 2}}
+    outcome = play("collect_items", CONFIG, **short)
     assert outcome.awards == [Award("prize_g", 2), Award("prize_s", 1)] and outcome.score == 4
-    redrawn = play(
-        "collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2}, on_unavailable="redraw"
-    )
-    assert redrawn == outcome
+    assert play("collect_items", CONFIG, on_unavailable="redraw", **short) == outcome
 
 
 def test_fallback_stands_in_for_each_missing_unit(play: Play) -> None:

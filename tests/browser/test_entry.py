@@ -94,10 +94,13 @@ async def test_trackers_load_only_once_the_player_agrees(fair: World, visit: Vis
     assert await page.evaluate("[dataLayer.length, fbq.queue.length]") == [3, 2]
     await page.reload()
     await until(lambda: page.locator("head script[async]").count(), lambda it: it == 3)
-    guest = "JSON.parse(localStorage[Object.keys(localStorage).find((key) => key.startsWith('tombola.guest:'))])"
-    token = {"Authorization": f"Bearer {await page.evaluate(guest)}"}
-    entry = f"/campaigns/{world.campaign_id}/entry"
-    assert (await fair.stack.consumer("POST", entry, {"consents": {"news": False}}, headers=token)).code == "OK"
+    await panel(visit, "rewards")
+    await page.click("dialog summary >> text=My consents")
+    async with page.expect_request(lambda sent: sent.method == "POST" and sent.url.endswith("/entry")) as sent:
+        await page.click("dialog [data-consent=news] >> text=Withdraw")
+    assert (await sent.value).post_data_json == {"consents": {"news": False}}, "a suspended player may, too"
+    await page.wait_for_selector("dialog [data-consent=news] >> text=Withdrawn")
+    await visit.shot("consents", whole=False)
     async with page.expect_response(lambda got: got.url.endswith("/entry")):
         await page.reload()
     await page.wait_for_selector("tombola-game .main")

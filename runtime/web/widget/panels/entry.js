@@ -1,6 +1,7 @@
 // The campaign's entry form: what it asks before a play or a claim. Its labels and consents come from the operator.
 
 import { h } from "../dom.js";
+import { loadModule } from "../load_module.js";
 import { solve } from "../proof_of_work.js";
 import { source } from "../source.js";
 import { doer, known, refusal } from "./parts.js";
@@ -103,7 +104,12 @@ export async function open(panel, notice = "") {
   });
   const form = h("form", { class: "entry", novalidate: true, onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, h("p", {}, words.t("entry_asks")), ...parts.map(({ element }) => element), barred, send);
   form.classList.toggle("dark", getComputedStyle(root).colorScheme === "dark");
-  root.append(form);
+  const withdrawn = (/** @type {string} */ id) => {
+    agreed.delete(id);
+    ticks[id] = false;
+    for (const one of consents) if (one.name === id) one.element.querySelector("input").checked = false;
+  };
+  root.append(form, ...(given?.consents.length ? (await loadModule("./panels/consents.js")).consentsOf(panel, given, withdrawn) : []));
 
   /** Shows an error at the parts that have one and focuses the first. Returns whether there are none. @param {(part: Part) => string} problem */
   function mark(problem) {

@@ -1,6 +1,7 @@
 // What the player has played: each leads to the check of its draw.
 
 import { h } from "../dom.js";
+import { loadModule } from "../load_module.js";
 import { lookOf } from "../look.js";
 import { blank, card, known, pages } from "./parts.js";
 
@@ -25,4 +26,6 @@ export async function open(panel) {
     },
     { blank: none },
   );
+  // A game without prizes has no panel of rewards, which has the consents otherwise.
+  if (!render.prizes.length) await (await loadModule("./panels/consents.js")).addConsents(panel);
 }

@@ -22,6 +22,7 @@ export async function open(panel, given = panel.given) {
   }
   const list = await pages(panel, `/rewards/me?campaign_id=${encodeURIComponent(render.campaign_id)}`, (reward) => drawn(panel, reward), { blank: none });
   if (render.offers?.includes("messages")) root.append((await loadModule("./panels/mails.js")).mails(panel));
+  void loadModule("./panels/consents.js").then((file) => file.addConsents(panel), () => {});
   if (!given) return;
   const wanted = list.querySelector(`[data-reward="${CSS.escape(given)}"]`);
   wanted?.scrollIntoView({ block: "nearest" });

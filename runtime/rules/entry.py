@@ -164,7 +164,8 @@ def read_values(form: Form, provided: Mapping[str, Any], today: date) -> Values:
     today: bounds dates. An empty value removes the field's value.
     """
     fields = {field["key"]: field for field in form["fields"]}
-    values: dict[str, Any] = {}
+    # A minimum age also removes a date that was stored before.
+    values: dict[str, Any] = {BIRTH_DATE: None} if form["min_age"] else {}
     problems: list[tuple[str, str]] = []
     born: date | None = None
     for key, value in provided.items():

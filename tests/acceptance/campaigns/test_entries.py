@@ -249,7 +249,10 @@ async def test_invalid_form_is_refused_by_field(stack: Stack, entry: dict[str, A
 async def test_underage_and_foreign_players_are_refused_with_the_reason(stack: Stack) -> None:
     address = {"key": "home", "label": {"en": "Home"}, "kind": "ENTRY_FIELD_KIND_ADDRESS"}
     entry = {**FORM, "fields": [EMAIL, BORN, address], "min_age": 18, "countries": {"deny": ["FR"]}}
-    desk = await desk_of(stack, entry)
+    desk = await desk_of(stack, {**entry, "min_age": 0})
+    await desk.enter("bea", birth_date="1990-12-24")
+    await desk.change(**entry)
+    assert (await desk.submit("bea", fields={"home": None})).data["missing"] == ["fields.birth_date"]
     young = await desk.submit(fields={"birth_date": "2015-01-31"})
     assert (young.code, young.reason) == ("PERMISSION_DENIED", "NOT_ELIGIBLE")
     assert young.envelope["data"]["why"] == {"reason": "AGE", "min_age": 18}

@@ -3,8 +3,11 @@
 -- into it.
 
 -- name: with_guests
--- Player $2 and the guests merged into it.
-SELECT player_id FROM players WHERE tenant_id = $1 AND (player_id = $2 OR merged_into = $2) ORDER BY player_id
+-- Player $2, or the player that guest $2 was merged into; then the guests merged into it. No row: unknown.
+SELECT p.player_id FROM players AS p, (
+    SELECT coalesce(merged_into, player_id) AS player_id FROM players WHERE tenant_id = $1 AND player_id = $2) AS o
+WHERE p.tenant_id = $1 AND (p.player_id = o.player_id OR p.merged_into = o.player_id)
+ORDER BY p.player_id <> o.player_id, p.player_id
 
 -- name: lock_players
 -- Locks them, in key order, until the transaction ends.

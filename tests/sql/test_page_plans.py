@@ -66,7 +66,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("codes.totals", "'cup'", "code_ends", 1),
     ("codes.with_other_expiry", "'cup', 'free', 0, 1900000000, 10", "codes", 2 * PAGE),
     ("codes.with_other_expiry", "'cup', 'expired', 0, 1900000000, 10", "codes", 0),
-    *(("desk.plays", OF_FIRST, "plays", PAGE), ("erasure.with_guests", "'p1'", "players", 1)),
+    *(("desk.plays", OF_FIRST, "plays", PAGE), ("erasure.with_guests", "'p1'", "players", 2)),
     ("desk.counts", "'p1'", "plays", 100),
     ("desk.rewards", f"{NARROWED}, '{{p7}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 2 * PLAYS // PLAYERS),
     ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),

@@ -58,7 +58,8 @@ class IdleDays(NamedTuple):
 async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.PlayerRecordReply:
     """Erases a player's personal data, and signs the player out everywhere. Repeat it to erase data that came since.
 
-    Statistics, rewards, wallet and ledger stay under the id. It cannot be undone.
+    For a merged guest, it erases the player that the guest was merged into. Statistics, rewards, wallet and ledger stay
+    under the id. It cannot be undone.
     """
     checks = Checks()
     checks.required("reason", request.reason)
@@ -71,7 +72,8 @@ async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.Playe
 async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: IdleDays | None = None) -> bool:
     """Erases the personal data of a player and of the guests merged into it, in several transactions.
 
-    Returns whether it did. idle: only if the player has been idle for that long. Order: names in profiles; names on
+    For a merged guest, of its player. Returns whether it did. idle: only if the player has been idle for that long, and
+    is no merged guest. Order: names in profiles; names on
     leaderboards; the client data of plays, in batches; the rest, with the audit entry. An interrupted erasure is not
     recorded as done. A leaderboard that is being finalized may have read the names before, so the erasure waits for
     it; later ones read none.
@@ -79,9 +81,11 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
     erased = 0
     while True:
         player_ids = await with_merged(engine.database, tenant_id, player_id)
-        if player_id not in player_ids:
+        if not player_ids:
             raise unknown("player", player_id)
-        is_idle = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, player_ids, idle))
+        if idle is not None and player_ids[0] != player_id:
+            return False
+        is_idle = await engine.database.transaction(partial(_forget_names, tenant_id, player_ids, idle))
         if not is_idle:
             return False
         await engine.database.transaction(partial(_forget_on_boards, tenant_id, player_ids))
@@ -97,16 +101,18 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
 
 
 async def with_merged(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str) -> list[str]:
-    """The ids of the player and of the guests merged into it; empty if there is no such player."""
+    """The ids of the player, or of the one that this guest was merged into, and of the guests merged into it. Empty:
+    unknown.
+    """
     return [row["player_id"] for row in await reader.fetch(_SQL["with_guests"], tenant_id, player_id)]
 
 
 async def _forget_names(
-    tenant_id: str, player_id: str, player_ids: list[str], idle: IdleDays | None, connection: asyncpg.Connection
+    tenant_id: str, player_ids: list[str], idle: IdleDays | None, connection: asyncpg.Connection
 ) -> bool:
     """Erases names in profiles. False if the player is not idle any more."""
     await connection.execute(_SQL["lock_players"], tenant_id, player_ids)
-    if idle is not None and not await _is_idle(connection, tenant_id, player_id, idle):
+    if idle is not None and not await _is_idle(connection, tenant_id, player_ids[0], idle):
         return False
     await connection.execute(_SQL["names"], tenant_id, player_ids)
     return True
@@ -133,9 +139,9 @@ async def _erase_rest(
     audit_facts: dict[str, Any],
     connection: asyncpg.Connection,
 ) -> bool:
-    """Erases all but the plays. False if another guest was merged into the player before the lock: erase again."""
+    """Erases all but the plays. False if a merge of the player committed before the lock: erase again."""
     await connection.execute(_SQL["lock_players"], tenant_id, player_ids)
-    # No guest can be merged into the player from here on: a merge locks the player, too.
+    # No merge of the player or into it from here on: a merge locks both.
     if await with_merged(connection, tenant_id, player_id) != player_ids:
         return False
     await connection.execute(_SQL["profiles"], tenant_id, player_ids)
@@ -155,7 +161,7 @@ async def _erase_rest(
     await _forget_in_events(connection, tenant_id, player_ids)
     await connection.execute(_SQL["log"], tenant_id)
     await connection.execute(_SQL["salts"], tenant_id, player_ids, 10 * PLAYS)
-    await audit.record(connection, tenant_id, "player.erase", player_id, after={**audit_facts, "sessions": ended})
+    await audit.record(connection, tenant_id, "player.erase", player_ids[0], after={**audit_facts, "sessions": ended})
     return True
 
 

@@ -1,7 +1,8 @@
 """The export: the data stored about a player, in pages, to answer a subject access request.
 
-Includes the guests merged into the player, since data that did not move stays with their records. Exports one record
-at a time, kind by kind, so that each statement scans an index of one player's rows.
+Includes the guests merged into the player, since data that did not move stays with their records. The export of a
+merged guest is that of its player. Exports one record at a time, kind by kind, so that each statement scans an index of
+one player's rows.
 
 Not exported: keyed hashes of contacts, idempotency keys, counts of wrong codes, tickets in open draws, the days counted
 for a campaign's figures, the players that the player invited, and events in streams.
@@ -43,12 +44,12 @@ async def export_player(engine: Engine, request: m.ExportPlayerRequest) -> m.Exp
     await find(engine.database, tenant_id, request.id)
     query = ("export of all", tenant_id, request.id)
     page = engine.cursors.read(request.cursor, request.limit, query=query)
-    first, after = (request.id, KINDS[0]), None
+    player_id, *guests = await with_merged(engine.database, tenant_id, request.id)
+    first, after = (player_id, KINDS[0]), None
     if page.after:
         owner, kind, after = page.after
         first = (str(owner), str(kind))
-    guests = [one for one in await with_merged(engine.database, tenant_id, request.id) if one != request.id]
-    places = [(owner, kind) for owner in (request.id, *guests) for kind in KINDS]
+    places = [(owner, kind) for owner in (player_id, *guests) for kind in KINDS]
     rows: list[_Row] = []
     for place in places[places.index(first) :]:
         remaining = page.fetch - len(rows)
@@ -62,14 +63,14 @@ async def export_player(engine: Engine, request: m.ExportPlayerRequest) -> m.Exp
     if not page.after:
 
         async def record_export(connection: asyncpg.Connection) -> None:
-            await audit.record(connection, tenant_id, "player.export", request.id)
+            await audit.record(connection, tenant_id, "player.export", player_id)
 
         await engine.database.transaction(record_export)
     rows, pagination = engine.cursors.write(rows, page.limit, key=lambda one: one.place, query=query)
     # A guest and the player may have the same key, such as a wallet's scope. So a guest's id is part of the item's id.
     items = [
         m.ExportedItem(
-            id=f"{kind} {row['key']}" if owner == request.id else f"{kind} {owner} {row['key']}",
+            id=f"{kind} {row['key']}" if owner == player_id else f"{kind} {owner} {row['key']}",
             kind=kind,
             data=row["data"],
         )

@@ -177,9 +177,9 @@ SELECT tenant_id FROM tenants ORDER BY tenant_id
 -- name: idle
 -- Retention: which of the next $5 players after $2, or of player $6 only, have been idle: guests for $3 days, others for
 -- $4 (0: never). Players are not idle while they have an entry to a campaign with a later end or an unconfirmed draw,
--- tickets or their currency in such a draw, a place on an active board with prizes, or an undelivered reward: claimed,
--- failed, or still to claim before a deadline. Tickets of guests merged into them count. An erased player is idle only with
--- data from after the erasure.
+-- tickets or their currency in such a draw, a place on an active board with prizes or on any board whose scores are the
+-- tickets of an open draw, or an undelivered reward: claimed, failed, or still to claim before a deadline. Tickets of guests
+-- merged into them count. An erased player is idle only with data from after the erasure.
 WITH candidates AS (
     SELECT player_id, erased_at, updated_at, merged_into,
            now() - make_interval(days => CASE WHEN auth_method = 'guest' THEN $3::integer ELSE $4::integer END) AS since,
@@ -242,7 +242,11 @@ SELECT n.player_id,
            WHERE d.tenant_id = $1 AND d.status = 'open')
        AND NOT EXISTS (
            SELECT FROM leaderboards AS b
-           WHERE b.tenant_id = $1 AND b.status = 'active' AND b.prizes <> '[]' AND (
+           WHERE b.tenant_id = $1
+             AND ((b.status = 'active' AND b.prizes <> '[]') OR EXISTS (
+                 SELECT FROM draws AS d
+                 WHERE d.tenant_id = $1 AND d.status = 'open' AND d.tickets ->> 'ranking' = b.board_id))
+             AND (
                EXISTS (
                    SELECT FROM leaderboard_adjustments AS a
                    WHERE a.tenant_id = $1 AND a.board_id = b.board_id AND a.player_id = n.player_id)

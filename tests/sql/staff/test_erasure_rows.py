@@ -183,22 +183,23 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
 UNSETTLED: Final = scene("""
 + players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
     owed | sent | mailed | done | became | saves | listed | ranks | gained |
-    failing | claims;
+    failing | claims | scored;
 + players player_id merged_into: was became;
 + quests type=daily quest_id: q2;
 + campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
     raffle '2025-02-01';
 + draws draw_id campaign_id status tickets: d1 over confirmed {} | d2 over cancelled '{"currency": "c"}' |
-    d3 raffle open '{"currency": "c", "scope_key": "s"}' | d4 other closed '{"currency": "c"}';
+    d3 raffle open '{"currency": "c", "scope_key": "s"}' | d4 other closed '{"currency": "c"}' |
+    d5 other open '{"ranking": "b4"}' | d6 other confirmed '{"ranking": "b3"}';
 + balances currency=c player_id scope_key balance: saves s 1 | done s 0 | done '' 1;
 + draw_tickets draw_id first_ticket player_id: d1 0 done | d4 0 holds | d4 1 was;
 + draw_lists draw_id player_id: d3 listed | d4 done;
 + entries campaign_id player_id entry_id updated_at: over came_in e1 (now()) | over done e2 '2025-02-01' |
     endless done e3 '2025-02-01' | later enters e4 '2025-02-01' | raffle raffled e5 '2025-02-01';
-+ games game_id campaign_id: g1 over | g2 endless;
-+ game_players day='2025-02-01' game_id player_id: g1 ranks | g2 done;
++ games game_id campaign_id: g1 over | g2 endless | g3 endless;
++ game_players day='2025-02-01' game_id player_id: g1 ranks | g2 done | g3 scored;
 + leaderboards board_id campaign_id game_id status prizes: b1 over '' active [1] | b2 endless g2 active [] |
-    b3 endless g2 finalized [1];
+    b3 endless g2 finalized [1] | b4 endless g3 finalized [];
 + leaderboard_adjustments entry_id board_id player_id: a1 b1 gained | a2 b2 done;
 + redemptions code_hash='' redemption_id player_id redeemed_at: o1 redeemed (now()) | o2 done '2025-02-01';
 + quest_completions quest_id player_id completed_at: q2 quested (now()) | q2 done '2025-02-01';
@@ -212,7 +213,7 @@ UNSETTLED: Final = scene("""
 async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) -> None:
     await connection.execute(NO_PLAYERS + UNSETTLED)
     found = await ask_t(connection, "erasure.idle", "", 10, 20, 99, "")
-    assert len(found) == 18 and [player for player, idle in found if idle] == ["done"]
+    assert len(found) == 19 and [player for player, idle in found if idle] == ["done"]
 
 
 @pytest.mark.parametrize(

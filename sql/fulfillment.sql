@@ -139,6 +139,7 @@ LEFT JOIN LATERAL (
 -- Records the results of attempts on their tasks and rewards. $2.. are arrays with a position per attempt: task, lease
 -- owner, status ('put_back': no attempt was made), error, external id, seconds until the next attempt or callback timeout
 -- (0: none), start of the receiver's response, duration in milliseconds.
+-- Nothing of the receiver's is stored if the player was erased since the claim.
 -- A missing row: the lease was taken over, or a callback or revoke came first; nothing is changed.
 -- failed_reward_id: the reward of a delivery that failed for good; the caller returns its stock.
 WITH results AS MATERIALIZED (
@@ -151,16 +152,20 @@ WITH results AS MATERIALIZED (
     ORDER BY t.reward_id
 ),
 rewards_locked AS MATERIALIZED (
-    SELECT r.reward_id
+    SELECT r.reward_id, EXISTS (
+        SELECT FROM players AS e WHERE e.tenant_id = $1 AND e.player_id = r.player_id AND e.erased_at >= r.since) AS is_erased
     FROM results AS g
     CROSS JOIN LATERAL (
-        SELECT r.reward_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = g.reward_id FOR UPDATE
+        SELECT r.reward_id, r.player_id, coalesce(r.claimed_at, r.won_at) AS since FROM rewards AS r
+        WHERE r.tenant_id = $1 AND r.reward_id = g.reward_id FOR UPDATE
     ) AS r
 ),
 locked AS (
     SELECT g.*
     FROM (SELECT count(*) AS n FROM rewards_locked) AS all_rewards
-    CROSS JOIN (SELECT * FROM results ORDER BY task_id) AS g
+    CROSS JOIN (
+        SELECT s.*, w.is_erased FROM results AS s LEFT JOIN rewards_locked AS w USING (reward_id) ORDER BY s.task_id
+    ) AS g
     CROSS JOIN LATERAL (
         SELECT t.task_id FROM tasks AS t
         -- Only a task being delivered has an owner.
@@ -172,8 +177,8 @@ recorded AS (
     UPDATE tasks AS t SET
         status = CASE h.status WHEN 'put_back' THEN 'retry' ELSE h.status END,
         attempts = t.attempts - CASE h.status WHEN 'put_back' THEN 1 ELSE 0 END,
-        last_error = CASE h.status WHEN 'put_back' THEN t.last_error ELSE h.last_error END,
-        external_id = CASE WHEN h.external_id = '' THEN t.external_id ELSE h.external_id END,
+        last_error = CASE WHEN h.status = 'put_back' THEN t.last_error WHEN h.is_erased THEN '' ELSE h.last_error END,
+        external_id = CASE WHEN h.external_id = '' OR h.is_erased THEN t.external_id ELSE h.external_id END,
         next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back')
             THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_until = CASE WHEN h.status = 'awaiting' AND h.delay_seconds > 0
@@ -182,7 +187,7 @@ recorded AS (
         updated_at = now(),
         tried_at = CASE h.status WHEN 'put_back' THEN t.tried_at ELSE now() END,
         duration_ms = CASE h.status WHEN 'put_back' THEN t.duration_ms ELSE h.duration_ms END,
-        answer = CASE h.status WHEN 'put_back' THEN t.answer ELSE h.answer END,
+        answer = CASE WHEN h.status = 'put_back' THEN t.answer WHEN h.is_erased THEN '' ELSE h.answer END,
         earlier = CASE WHEN h.status = 'put_back' OR t.tried_at IS NULL THEN t.earlier
             ELSE append_attempt(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
     FROM locked AS h
@@ -293,7 +298,7 @@ SELECT reward_id, prize_id, last_error FROM tasks WHERE tenant_id = $1 AND task_
 -- 'delivered' is accepted in every state but cancelled; 'failed' only while a result is expected. A callback id counts
 -- once per prize, since receivers number theirs apart, for its first task; `misused`: it belongs to another task. A callback during an attempt ends it, and
 -- the worker then records nothing. `outcome` is the task's new status; NULL: unchanged. The caller has locked the reward.
--- No row: no such task.
+-- The external id and the error are not stored if the player was erased since the claim. No row: no such task.
 WITH locked AS (
     -- Before the callback's id: a wait for the task must not happen while holding the id, which others need.
     SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
@@ -308,6 +313,10 @@ callback AS (
 decided AS (
     SELECT h.*,
         EXISTS (SELECT FROM callback AS n WHERE n.task_id <> h.task_id) AS misused,
+        EXISTS (
+            SELECT FROM rewards AS r JOIN players AS e ON e.tenant_id = $1 AND e.player_id = r.player_id
+            WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id AND e.erased_at >= coalesce(r.claimed_at, r.won_at)
+        ) AS is_erased,
         CASE
             WHEN EXISTS (SELECT FROM callback AS n WHERE n.uses > 1) THEN NULL
             WHEN $3 = 'delivered' AND h.status NOT IN ('delivered', 'cancelled') THEN 'delivered'
@@ -319,8 +328,8 @@ decided AS (
 recorded AS (
     UPDATE tasks AS t SET
         status = d.outcome,
-        external_id = CASE WHEN $4 = '' THEN t.external_id ELSE $4 END,
-        last_error = CASE WHEN $3 = 'failed' THEN $5 ELSE '' END,
+        external_id = CASE WHEN $4 = '' OR d.is_erased THEN t.external_id ELSE $4 END,
+        last_error = CASE WHEN $3 = 'failed' AND NOT d.is_erased THEN $5 ELSE '' END,
         next_attempt_at = CASE WHEN d.outcome = 'retry'
             THEN now() + make_interval(secs => ($7::float8[])[greatest(d.attempts, 1)]) END,
         lease_until = NULL,

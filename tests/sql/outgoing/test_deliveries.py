@@ -191,10 +191,10 @@ async def test_callback_during_an_attempt_ends_it(outbox: Outbox, said: str) -> 
     name = await outbox.task("mine", due=-1)
     await outbox.lease(name)
     # Of the first attempt there is none before it.
-    assert (await outbox.complete(name, "failed", "first"))["outcome"] == "retry"
+    assert (await outbox.complete(name, "failed", "first", external_id=""))["outcome"] == "retry"
     row = await outbox.state(name)
     assert (row["tried_at"], row["duration_ms"], row["answer"]) == (row["updated_at"], 0, "")
-    assert (row["last_error"], row["earlier"]) == ("no", [])
+    assert (row["last_error"], row["earlier"], row["external_id"]) == ("no", [], "ext"), "an empty id replaces none"
     await outbox.database.execute(SQL["rearm"], "t", name, "")
     await outbox.lease(name)
     await outbox.record(name, "retry", attempt=("broken", "an answer", 5))
@@ -384,10 +384,17 @@ async def test_callback_that_changes_nothing_answers_the_task_as_it_is(outbox: O
     assert outcome["next_attempt_at"] == int(task["next_attempt_at"].timestamp()) > 0
 
 
-async def test_callback_without_an_external_id_keeps_the_one_there(outbox: Outbox) -> None:
-    await outbox.task("a", "awaiting", lease=60)
-    await outbox.complete("a", "failed", external_id="")
-    assert (await outbox.state("a"))["external_id"] == "ext"
+async def test_texts_of_receivers_are_not_stored_after_an_erasure(outbox: Outbox) -> None:
+    await outbox.task("a", "delivering", lease=60, owner="me")
+    await outbox.database.execute("""UPDATE tasks SET last_error = '', external_id = '', answer = '';
+        INSERT INTO players (tenant_id, player_id, erased_at) SELECT 't', 'ann', won_at FROM rewards""")
+    for ended in (outbox.record("a", "awaiting", external="ann"), outbox.complete("a", "failed")):
+        await ended
+        task = await outbox.state("a")
+        assert (task["last_error"], task["external_id"], task["answer"]) == ("", "", "")
+    await outbox.database.execute("UPDATE rewards SET claimed_at = now()")
+    await outbox.complete("a", "delivered", "after a new claim")
+    assert (await outbox.state("a"))["external_id"] == "new ext"
 
 
 @pytest.mark.parametrize("reward", ["expired", "revoked"])

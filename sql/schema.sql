@@ -1713,6 +1713,9 @@ CREATE FUNCTION is_erased(tenant text, player text) RETURNS boolean LANGUAGE sql
           WHERE e.tenant_id = tenant AND e.player_id = o.player_id
             AND (e.fields <> '{}' OR e.given <> '{}' OR e.created_at > o.erased_at))
       AND NOT EXISTS (
+          SELECT FROM rewards AS w JOIN claim_answers AS a ON a.tenant_id = tenant AND a.reward_id = w.reward_id
+          WHERE w.tenant_id = tenant AND w.player_id = o.player_id)
+      AND NOT EXISTS (
           SELECT FROM plays AS y
           WHERE y.tenant_id = tenant AND y.player_id = o.player_id AND y.played_at > o.erased_at)
       AND NOT EXISTS (

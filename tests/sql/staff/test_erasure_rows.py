@@ -228,6 +228,8 @@ async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) ->
         "quest_completions (player_id, quest_id, completed_at) VALUES ('p', 'q', '2025-03-01')",
         "ledger_entries (player_id, reason, created_at) VALUES ('p', 'adjustment', '2025-03-01')",
         "entries (player_id, created_at) VALUES ('p', '2025-03-01')",
+        "claim_answers (reward_id) VALUES ('w'); INSERT INTO rewards (reward_id, player_id) VALUES ('w', 'p');"
+        " UPDATE rewards SET won_at = '2025-01-01'",
     ],
 )
 async def test_erased_player_with_newer_data_is_idle_again(connection: asyncpg.Connection, newer: str) -> None:

@@ -23,6 +23,22 @@ UPDATE players SET display_name = '' WHERE tenant_id = $1 AND player_id = ANY($2
 UPDATE players SET display_name = '', avatar_url = '', locale = '', attributes = '{}', erased_at = c.at, updated_at = c.at
 FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
+-- name: unsubscribed
+-- The e-mail addresses of their logins and entries, with the kinds of messages that they ended. No row: none.
+SELECT a.address, k.kinds
+FROM (
+    SELECT array_agg(DISTINCT u.kind) AS kinds FROM players AS p CROSS JOIN LATERAL unnest(p.unsubscribed) AS u (kind)
+    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
+) AS k
+JOIN (
+    SELECT value AS address FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND type = 'email'
+    UNION
+    SELECT entry_contact(c.entry, e.fields, 'email')
+    FROM entries AS e JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
+    WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[])
+) AS a ON a.address <> ''
+WHERE k.kinds IS NOT NULL
+
 -- name: contacts
 -- Deletes their contacts, and returns them. A later login with one creates a new player.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING type || ':' || value AS contact

@@ -33,14 +33,14 @@ ORDER BY x.quarter LIMIT $4
 
 -- name: play
 -- Plays.
-SELECT x.play_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
+SELECT x.play_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash,idempotency_key}'::text[] AS data
 FROM plays AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.play_id > $3)
 ORDER BY x.play_id LIMIT $4
 
 -- name: reward
 -- Rewards, without their codes.
-SELECT x.reward_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+SELECT x.reward_id AS key, to_jsonb(x) - '{tenant_id,player_id,claim_key}'::text[] AS data
 FROM rewards AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.reward_id > $3)
 ORDER BY x.reward_id LIMIT $4
@@ -91,7 +91,8 @@ ORDER BY x.entry_id LIMIT $4
 
 -- name: rung
 -- Granted milestones.
-SELECT x.game_id || ' ' || x.milestone_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
+SELECT x.game_id || ' ' || x.milestone_id AS key,
+       to_jsonb(x) - '{tenant_id,player_id,request_hash,idempotency_key}'::text[] AS data
 FROM milestone_grants AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2
   AND ($3::text IS NULL OR (x.game_id, x.milestone_id) > (split_part($3, ' ', 1), substr($3, strpos($3, ' ') + 1)))
@@ -99,7 +100,7 @@ ORDER BY x.game_id, x.milestone_id LIMIT $4
 
 -- name: quest
 -- Completed quests.
-SELECT x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
+SELECT x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash,idempotency_key}'::text[] AS data
 FROM quest_completions AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.event_id > $3)
   AND x.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1))
@@ -129,7 +130,8 @@ ORDER BY x.quest_id, x.event_id LIMIT $4
 
 -- name: redemption
 -- Redeemed codes and receipts, without the codes.
-SELECT x.redemption_id AS key, to_jsonb(x) - '{tenant_id,player_id,code_hash,request_hash}'::text[] AS data
+SELECT x.redemption_id AS key,
+       to_jsonb(x) - '{tenant_id,player_id,code_hash,request_hash,idempotency_key}'::text[] AS data
 FROM redemptions AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.redemption_id > $3)
 ORDER BY x.redemption_id LIMIT $4

@@ -5,7 +5,8 @@ merged guest is that of its player. Exports one record at a time, kind by kind, 
 one player's rows.
 
 Not exported: keyed hashes of contacts, idempotency keys, counts of wrong codes, tickets in open draws, the days counted
-for a campaign's figures, the players that the player invited, and events in streams.
+for a campaign's figures, the players that the player invited, the delivery log of integrations other than messages, and
+events in streams.
 """
 
 from __future__ import annotations

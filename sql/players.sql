@@ -48,6 +48,29 @@ RETURNING player_id;
 -- The player of a contact. $1 tenant, $2 type, $3 value. No row: unassigned.
 SELECT player_id FROM contacts WHERE tenant_id = $1 AND type = $2 AND value = $3;
 
+-- name: owner_known_to
+-- As `owner`, for a signed call about pack or quest $4. If a merchant owns its campaign, only a player with an entry, a play
+-- or a redeemed code or receipt in this merchant's campaigns: otherwise its staff could look up who has an address.
+SELECT k.player_id FROM contacts AS k
+WHERE k.tenant_id = $1 AND k.type = $2 AND k.value = $3 AND NOT EXISTS (
+    SELECT FROM campaigns AS c
+    WHERE c.tenant_id = $1 AND c.merchant_id <> '' AND c.campaign_id = coalesce(
+        (SELECT s.campaign_id FROM packs AS s WHERE s.tenant_id = $1 AND s.pack_id = $4),
+        (SELECT q.campaign_id FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $4))
+      AND NOT EXISTS (
+        SELECT FROM campaigns AS o
+        WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND (
+            EXISTS (
+                SELECT FROM entries AS e
+                WHERE e.tenant_id = $1 AND e.campaign_id = o.campaign_id AND e.player_id = k.player_id)
+            OR EXISTS (
+                SELECT FROM games AS g
+                JOIN game_players AS p ON p.tenant_id = $1 AND p.game_id = g.game_id AND p.player_id = k.player_id
+                WHERE g.tenant_id = $1 AND g.campaign_id = o.campaign_id)
+            OR EXISTS (
+                SELECT FROM redemptions AS r
+                WHERE r.tenant_id = $1 AND r.campaign_id = o.campaign_id AND r.player_id = k.player_id))));
+
 -- name: sign_up
 -- Creates a player with a contact. No row: the contact was assigned meanwhile, or the tenant is
 -- unknown. $1 tenant, $2 player, $3 auth method, $4 contact id, $5 contact type, $6 value.

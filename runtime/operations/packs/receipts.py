@@ -71,7 +71,8 @@ async def report_receipt(engine: Engine, request: m.ReportReceiptRequest) -> m.R
     """Gives a player what the pack gives, once per receipt. Reporting it again returns the first reply.
 
     The player is given by `player_id`, or by the e-mail address or phone number of the login. NOT_FOUND UNKNOWN_PLAYER
-    for an unknown contact, or for an unknown id in this service's format; any other unknown id creates the player.
+    for an unknown contact, in a merchant's campaign also for a player who has not taken part in this merchant's
+    campaigns, or for an unknown id in this service's format; any other unknown id creates the player.
     INVALID_ARGUMENT IDEMPOTENCY_MISMATCH if the receipt was paid to another player. FAILED_PRECONDITION CODE_ENDED (not
     active, after `until`) or CAMPAIGN_CLOSED.
     """

@@ -25,8 +25,10 @@ PLAYER: Final = "player_"
 
 
 class _Named(Protocol):
-    """A signed call about a player, which one of these fields names."""
+    """A signed call about a player to pack or quest `id`. One of the other fields names the player."""
 
+    @property
+    def id(self) -> str: ...
     @property
     def player_id(self) -> str: ...
     @property
@@ -62,7 +64,9 @@ def contact_from_row(row: Any) -> m.Contact:
 
 
 async def named_player(engine: Engine, tenant_id: str, request: _Named) -> str:
-    """The request's `player_id`, which may be unknown, or the id of the contact's owner (else UNKNOWN_PLAYER)."""
+    """The request's `player_id`, which may be unknown, or the id of the contact's owner. UNKNOWN_PLAYER if there is
+    none, or for a merchant's pack or quest, if the owner has never taken part in this merchant's campaigns.
+    """
     named = [name for name in ("player_id", "email", "phone") if getattr(request, name)]
     if len(named) != 1:
         raise violations([("player_id", "exactly one of player_id, email and phone is required")])
@@ -72,7 +76,7 @@ async def named_player(engine: Engine, tenant_id: str, request: _Named) -> str:
         return request.player_id
     type, value = m.ContactType[named[0].upper()], getattr(request, named[0])
     owner = (token(type), contacts.normalized(type, value, field=named[0]))
-    player_id: str | None = await engine.database.fetchval(OWNER, tenant_id, *owner)
+    player_id: str | None = await engine.database.fetchval(_SQL["owner_known_to"], tenant_id, *owner, request.id)
     if player_id is None:
         raise Fault(Status.NOT_FOUND, "UNKNOWN_PLAYER", f"there is no player with this {named[0]}")
     return player_id

@@ -77,7 +77,8 @@ async def report_quest_event(engine: Engine, request: m.ReportQuestEventRequest)
     """Counts an external event of a player, once. Reporting the same event again returns the first reply.
 
     The player is given by `player_id`, or by the e-mail address or phone number of the login. NOT_FOUND UNKNOWN_PLAYER
-    for an unknown contact, or for an unknown id in this service's format; any other unknown id creates the player.
+    for an unknown contact, in a merchant's campaign also for a player who has not taken part in this merchant's
+    campaigns, or for an unknown id in this service's format; any other unknown id creates the player.
     INVALID_ARGUMENT IDEMPOTENCY_MISMATCH if the event was reported for another player. FAILED_PRECONDITION QUEST_CLOSED
     (not active, outside its dates, campaign not open).
     """

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.deliveries import signed as sign
 from tests.support.guests import log_in, new_guest
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign
 from tests.support.rivals import held, waits
 from tests.support.stack import OTHER_TENANT, Answer
 from tests.support.waiting import until
@@ -146,6 +148,11 @@ async def test_event_names_its_player_by_id_or_contact(world: World) -> None:
         assert "nobody@example.com" not in json.dumps(answer.envelope)
     assert (await quest.tell("e3", player_id="customer-81")).http == 200, "an outside identity comes here with it"
     assert await quest.have("customer-81") == 1
+    shops = World(world.stack, (await make_campaign(world.stack, merchant_id=await make_merchant(world.stack)))["id"])
+    theirs = await taking(shops)
+    assert (await theirs.tell("e1", email="events@example.com")).reason == "UNKNOWN_PLAYER", "a stranger to the shop"
+    assert (await shops.round(await shops.wheel(), player)).code == "OK"
+    assert (await theirs.tell("e1", email="events@example.com")).http == 200
 
 
 async def test_event_before_during_and_after_the_guests_login_is_the_players(world: World) -> None:
@@ -241,10 +248,9 @@ async def test_secret_is_rotated_with_an_overlap(world: World) -> None:
 async def test_secret_is_of_quests_that_take_events_alone(world: World) -> None:
     made = (await world.stack.admin("POST", "/admin/quests", {"campaign_id": world.campaign_id, "name": "Q"})).data
     assert (made["secret"], made["secret_set"]) == ("", False)
-    answer = await world.stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})
-    assert (answer.http, answer.reason) == (400, "ILLEGAL_TRANSITION")
-    answer = await world.stack.admin("POST", "/admin/quests/quest_none/rotate-secret", {})
-    assert (answer.http, answer.reason) == (404, "UNKNOWN_QUEST")
+    for quest_id, refusal in ((made["id"], (400, "ILLEGAL_TRANSITION")), ("quest_none", (404, "UNKNOWN_QUEST"))):
+        answer = await world.stack.admin("POST", f"/admin/quests/{quest_id}/rotate-secret", {})
+        assert (answer.http, answer.reason) == refusal
 
 
 async def test_copied_quest_gets_a_secret_of_its_own(world: World) -> None:

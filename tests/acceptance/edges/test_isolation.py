@@ -12,17 +12,7 @@ from runtime.rpc.client import RpcCaller
 from runtime.wire.codec import read
 from runtime.wire.schema import fields_of
 from tests.support.bodies import serves
-from tests.support.operations import (
-    WITH_BODY,
-    Body,
-    Ids,
-    body_of,
-    edge_body,
-    furnish,
-    is_list,
-    path_of,
-    unknown_like,
-)
+from tests.support.operations import WITH_BODY, Body, Ids, body_of, edge_body, furnish, is_list, path_of, unknown_like
 from tests.support.references import named_by, references, said_of_each, text_of, without_ids
 from tests.support.stack import OTHER_TENANT, Stack, make_tenant, new_stack, settings_of
 from tests.support.tables import Contents, contents

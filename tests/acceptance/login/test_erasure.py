@@ -46,10 +46,6 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     return login
 
 
-async def dump(stack: Stack) -> str:
-    return str(await contents(stack.database))
-
-
 async def name_player(stack: Stack, player_id: str, name: str = "Ophelia Quince") -> None:
     named = {"player_id": player_id, "player": {"display_name": name}}
     assert (await stack.core("PUT", "/players/me", named)).code == "OK"
@@ -64,7 +60,7 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     login = await lived(world, phone)
     player = login["player"]["id"]
     assert (await start(stack, EMAIL, "email")).code == "OK"
-    before = await dump(stack)
+    before = str(await contents(stack.database))
     assert EMAIL in str(await stack.database.fetch("SELECT contact FROM login_challenges"))
     for text in (PHONE, EMAIL, *SAID):
         assert text in before, f"{text} is nowhere: the test sees less than it thinks"
@@ -75,7 +71,7 @@ async def test_erasure_leaves_no_trace_of_the_person_and_balanced_books(stack: S
     guest = await stack.database.fetchval("SELECT player_id FROM players WHERE merged_into = $1", player)
     erased = await stack.admin("POST", f"/admin/players/{guest}/erase", {"reason": "asked for, ticket 4711"})
     assert (erased.data["display_name"], erased.data["contacts"]) == ("", []) and erased.data["erased_at"]
-    after = await dump(stack)
+    after = str(await contents(stack.database))
     for text in (PHONE, EMAIL, "ophelia", *SAID):
         assert text.lower() not in after.lower(), text
     assert {table: await world.count(table) for table in counts} == counts
@@ -102,7 +98,7 @@ async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Sta
         [standing] = (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).data["standings"]
         assert (standing["player_id"], standing["display_name"]) == ("ann", "")
     await erasing
-    assert "Ophelia" not in await dump(stack)
+    assert "Ophelia" not in str(await contents(stack.database))
 
 
 async def test_erasure_removes_the_name_from_stored_answers_of_corrections(stack: Stack) -> None:
@@ -119,13 +115,12 @@ async def test_erasure_removes_the_name_from_stored_answers_of_corrections(stack
         assert await ask() == (name, 1, 5, replayed)
     await erase(stack)
     assert await ask() == ("", 1, 5, "true")
-    assert "Ann" not in await dump(stack)
+    assert "Ann" not in str(await contents(stack.database))
 
 
 async def test_erasure_removes_the_error_from_stored_answers_of_retries(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
-    url = {"url": "http://192.0.2.1/none"}
-    webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
+    webhook = {"channel": "webhook", "redemption_mode": "on_win", "config": {"url": "http://192.0.2.1/none"}}
     await world.round(await world.wheel(await world.prize(fulfillment=webhook)), "ann")
     set_error = "UPDATE tasks SET last_error = 'Ann Quince is not at home' RETURNING task_id"
     task_id = await stack.database.fetchval(set_error)
@@ -139,7 +134,7 @@ async def test_erasure_removes_the_error_from_stored_answers_of_retries(stack: S
     await erase(stack)
     await stack.database.execute("UPDATE tasks SET status = 'cancelled'")
     assert await ask() == ("TASK_STATUS_PENDING", "", "true")
-    assert "Ann" not in await dump(stack)
+    assert "Ann" not in str(await contents(stack.database))
 
 
 async def test_replay_of_a_play_with_an_erased_client_seed_says_so(stack: Stack) -> None:
@@ -199,20 +194,17 @@ async def test_retention_continues_after_a_failed_erasure(stack: Stack) -> None:
             moved = f"UPDATE {column} = now() - make_interval(days => $2) WHERE player_id = $1"
             await stack.database.execute(moved, player, days)
     idle = sorted([people[1], *people[3:]])
-    refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'"
-    await stack.database.execute(refuse)
-    await stack.database.execute(
-        "CREATE TRIGGER refuse BEFORE UPDATE ON players FOR EACH ROW"
-        f" WHEN (OLD.player_id = '{idle[0]}') EXECUTE FUNCTION refuse()"
-    )
+    await stack.database.execute(f"""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+        CREATE TRIGGER refuse BEFORE UPDATE ON players FOR EACH ROW WHEN (OLD.player_id = '{idle[0]}')
+        EXECUTE FUNCTION refuse()""")
     for _ in range(2):
         await erasure.retain(stack.engine)
     erased = await stack.database.fetch("SELECT player_id FROM players WHERE erased_at IS NOT NULL ORDER BY 1")
     assert [row["player_id"] for row in erased] == idle[1:]
     entries = (await stack.admin("GET", "/admin/audit", action="player.erase")).data["items"]
-    assert sorted((entry["subject_id"], entry["actor"]) for entry in entries) == [
-        (one, "retention") for one in idle[1:]
-    ]
+    actors = [(one, "retention") for one in idle[1:]]
+    assert sorted((entry["subject_id"], entry["actor"]) for entry in entries) == actors
 
 
 async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:

@@ -119,16 +119,12 @@ async def test_erasure_rewrites_events_about_the_players(connection: asyncpg.Con
         found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]
         assert found == [("i1", "d1"), ("i1", "d2"), ("i2", "d1")]
         assert [row[1] for row in await ask_t(connection, "erasure.messages", WHO)] == ["d5"]
-        assert await held(rival, "integration_deliveries", "delivery_id || integration_id") == {
-            *("d1i1", "d2i1", "d1i2", "d5messages_c")
-        }
+        locked = await held(rival, "integration_deliveries", "delivery_id || integration_id")
+        assert locked == {"d1i1", "d2i1", "d1i2", "d5messages_c"}
     await connection.execute("UPDATE integration_deliveries SET answer = 'ann', error = 'ann'")
     await ask_t(connection, "erasure.set_event", "i1", "d1", '{"p": ""}')
-    assert await rows(
-        connection,
-        """integration_id || delivery_id FROM integration_deliveries
-                                     WHERE event::text = '{"p": ""}' AND concat(answer, error) = ''""",
-    ) == ["i1d1"]
+    emptied = """event::text = '{"p": ""}' AND concat(answer, error) = ''"""
+    assert await rows(connection, f"delivery_id FROM integration_deliveries WHERE {emptied}") == ["d1"]
 
 
 async def test_erasure_waits_for_a_note_about_the_player(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
@@ -175,15 +171,13 @@ async def test_idle_players_have_done_nothing_for_the_period(connection: asyncpg
         ]
         assert await idle("g1", 2) == [("g2", True), ("logged", False)]
         assert await idle("", 9, "p2") == [("p2", True)]
-        guests_are_kept = await ask_t(connection, "erasure.idle", "g1", 0, 20, 1, "")
-        players_are_kept = await ask_t(connection, "erasure.idle", "p1", 10, 0, 1, "")
-        assert (guests_are_kept, players_are_kept) == ([("g2", False)], [("p2", False)])
+        for kept, days in (("g", (0, 20)), ("p", (10, 0))):
+            assert await ask_t(connection, "erasure.idle", f"{kept}1", *days, 1, "") == [(f"{kept}2", False)]
 
 
 UNSETTLED: Final = scene("""
 + players auth_method=guest updated_at='2025-02-01' player_id: came_in | redeemed | quested | enters | raffled | holds |
-    owed | sent | mailed | done | became | saves | listed | ranks | gained |
-    failing | claims | scored;
+    owed | sent | mailed | done | became | saves | listed | ranks | gained | failing | claims | scored;
 + players player_id merged_into: was became;
 + quests type=daily quest_id: q2;
 + campaigns campaign_id end_date: over '2025-02-01' | endless - | later (now() + interval '1 day') |
@@ -219,8 +213,7 @@ async def test_unsettled_players_are_not_idle(connection: asyncpg.Connection) ->
 @pytest.mark.parametrize(
     "newer",
     [
-        "contacts (player_id) VALUES ('p')",
-        "logins (player_id, expires_at) VALUES ('p', '2025-03-01')",
+        *("contacts (player_id) VALUES ('p')", "logins (player_id, expires_at) VALUES ('p', '2025-03-01')"),
         """entries (player_id, updated_at, given) VALUES ('p', '2025-02-01', '{x}')""",
         "rewards (player_id, won_at) VALUES ('p', '2025-03-01')",
         "plays (player_id, play_id, played_at) VALUES ('p', 'b', '2025-03-01')",

@@ -180,9 +180,7 @@ async def test_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, con
 
 
 @pytest.mark.parametrize(
-    ("answer", "drip_seconds"),
-    [(None, 0), (b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.05)],
-    ids=["hangs", "drips headers"],
+    ("answer", "drip_seconds"), [(None, 0), (b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.05)], ids=["hangs", "drips headers"]
 )
 @pytest.mark.fault(
     "Slow or dripping webhook", size="a patience of 0.5 s", figure="given up within it", smaller="0.5 s for 15 s"

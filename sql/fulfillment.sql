@@ -296,8 +296,9 @@ SELECT reward_id, prize_id, last_error FROM tasks WHERE tenant_id = $1 AND task_
 -- Applies a callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the seconds before
 -- each next attempt, by attempts made; after the last the task is dead.
 -- 'delivered' is accepted in every state but cancelled; 'failed' only while a result is expected. A callback id counts
--- once per prize, since receivers number theirs apart, for its first task; `misused`: it belongs to another task. A callback during an attempt ends it, and
--- the worker then records nothing. `outcome` is the task's new status; NULL: unchanged. The caller has locked the reward.
+-- once per prize, since receivers number theirs apart, for its first task; `misused`: it belongs to another task. A
+-- callback during an attempt ends it, and the worker then records nothing. `outcome` is the task's new status; NULL:
+-- unchanged. The caller has locked the reward.
 -- The external id and the error are not stored if the player was erased since the claim. No row: no such task.
 WITH locked AS (
     -- Before the callback's id: a wait for the task must not happen while holding the id, which others need.

@@ -219,7 +219,8 @@ async def look_at_limits(scene: Scene) -> Any:
 async def callback(scene: Scene) -> Any:
     await scene.set("fulfilling", "awaiting")
     task_id = await scene.task_id()
-    await scene.stack.database.execute("INSERT INTO callbacks VALUES ($1, 'msg', $2)", scene.tenant_id, task_id)
+    known = "INSERT INTO callbacks SELECT tenant_id, prize_id || ' msg', task_id FROM tasks WHERE task_id = $1"
+    await scene.stack.database.execute(known, task_id)
     body = {"status": "delivered", "callback_id": "msg"}
     return scene.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", body)
 

@@ -94,6 +94,8 @@ async def test_release_that_was_replaced_is_opened_too(world: World) -> None:
         assert fields_of(await world.stack.admin("POST", f"{path}/stock", {**body, "reason": "x"})) == [*body]
     await world.database.execute("UPDATE stock SET total = 1, remaining = 1 WHERE prize_id = $1", prize_id)
     assert (await world.stack.admin("POST", f"{path}/stock", {"change": 1, "reason": "x"})).code == "OK"
+    undo = "WITH gone AS (DELETE FROM stock_moves WHERE prize_id = $1) UPDATE stock SET total = 3, remaining = 3"
+    await world.database.execute(f"{undo} WHERE prize_id = $1", prize_id)
     assert (await world.stack.admin("PUT", path, {"release": {"kind": "NONE"}})).code == "OK"
     await until(lambda: world.stack.admin("GET", f"/admin/revisions/{first}"), lambda it: len(it.data["openings"]) == 1)
 

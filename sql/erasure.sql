@@ -24,19 +24,14 @@ UPDATE players SET display_name = '', avatar_url = '', locale = '', attributes =
 FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: unsubscribed
--- The e-mail addresses of their logins and entries, with the kinds of messages that they ended. No row: none.
-SELECT a.address, k.kinds
+-- The e-mail addresses of their logins, with the kinds of messages that they ended. Not those of entries, which are
+-- unverified: anybody could end the messages of another's address. No row: none.
+SELECT a.value AS address, k.kinds
 FROM (
     SELECT array_agg(DISTINCT u.kind) AS kinds FROM players AS p CROSS JOIN LATERAL unnest(p.unsubscribed) AS u (kind)
     WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
 ) AS k
-JOIN (
-    SELECT value AS address FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND type = 'email'
-    UNION
-    SELECT entry_contact(c.entry, e.fields, 'email')
-    FROM entries AS e JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = e.campaign_id
-    WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[])
-) AS a ON a.address <> ''
+JOIN contacts AS a ON a.tenant_id = $1 AND a.player_id = ANY($2::text[]) AND a.type = 'email'
 WHERE k.kinds IS NOT NULL
 
 -- name: contacts

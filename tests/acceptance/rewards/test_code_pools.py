@@ -3,7 +3,6 @@ from typing import Any, Final
 
 import pytest
 
-from runtime.http.codes import CsvLines
 from runtime.operations.prizes import pool
 from runtime.wire.times import expiry
 from tests.support.operations import make_merchant
@@ -186,7 +185,6 @@ async def test_expiry_with_a_wrong_field_names_it(world: World, module_stack: St
         *(({"all_free": True, "expires_at": 1}, "expires_at"), ({"all_free": True, "expires_at": -1}, "expires_at")),
         ({"all_free": True, "expires_at": 999_999_999_999_999}, "expires_at"),
         ({"ids": ["a"], "ending_at": LATER, "never": True}, "ending_at"),
-        ({"all_free": True, "ending_at": -1, "never": True}, "ending_at"),
     ]
     for body, field in cases:
         found = fields_of(await expire(module_stack, prize_id, body))
@@ -210,9 +208,3 @@ def test_expiry_is_read_as_seconds_a_day_or_a_moment() -> None:
         **dict.fromkeys(("01.02.2030", "9999-12-31", "-5"), -1),
     }.items():
         assert expiry(text) == seconds, text
-
-
-async def test_csv_column_without_a_heading_sets_no_expiry() -> None:
-    reader = CsvLines()
-    lines = [*reader.feed("A-1,2029-12-31\nB-2,\n"), *reader.end()]
-    assert [(line.code, line.expires_at) for line in lines] == [("A-1", 0), ("B-2", 0)]

@@ -35,11 +35,7 @@ async def test_prize_reads_back_with_its_defaults(stack: Any) -> None:
 
 WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     *(({"name": " "}, "name"), ({"value": -1}, "value"), ({"type": "points", "value": 1.5}, "value")),
-    *(({"type": "points", "value": 0}, "value"), ({"stock": {"total": -1}}, "stock.total")),
-    ({"stock": {"total": 2**31}}, "stock.total"),
-    ({"constraints": {"max_per_user": -1}}, "constraints.max_per_user"),
-    ({"constraints": {"max_per_day": -1}}, "constraints.max_per_day"),
-    *(({"expires_after_days": -1}, "expires_after_days"), ({"campaign_id": "camp_unknown"}, "campaign_id")),
+    *(({"type": "points", "value": 0}, "value"), ({"campaign_id": "camp_unknown"}, "campaign_id")),
     *(({"image_url": "http://example.com/mug.png"}, "image_url"), ({"image_url": "javascript:alert(1)"}, "image_url")),
     *(({"image_url": 'https://example.com/"><script>'}, "image_url"), ({"currency": "eur"}, "currency")),
     *(({"currency": "EURO"}, "currency"), ({"currency": "ABC"}, "currency"), ({"currency": "€"}, "currency")),

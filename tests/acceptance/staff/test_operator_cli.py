@@ -112,12 +112,10 @@ async def test_campaign_import_shows_its_changes_and_needs_yes(tombola: Operator
 
 WRONG = (
     ("    value: 8", "    value: eight", "10: prizes[0].value: must be a number"),
-    ("total: 5", "total: 5, total: 6", "11: prizes[0].stock.total: must not be repeated; it is already on line 11"),
     ("- {prize_id: Mug,", "- {prize_id: Mag,", "21: games[0].handler_config.prizes[0].prize_id: must name a prize"),
     ("  timezone:", "  timezoom:", "5: campaign.timezoom: is not a known field"),
     ("T00:00:00+01:00", "", "6: campaign.end_date: must have an offset"),
     ("- name: Leaves", "- name: Wheel", "24: games[1].name: must be unique: two games are named 'Wheel'"),
-    ("metric: plays, ", "", "33: leaderboards[0].metric: is required"),
     ("status: active\n  timezone", "status: [active\n  timezone", ""),
 )
 
@@ -148,8 +146,7 @@ async def test_campaign_import_into_one_of_two_of_a_name_needs_its_id(tombola: O
 
 
 async def test_game_file_is_edited_and_applied_once(tombola: Operator, stack: Stack) -> None:
-    campaign = await make_campaign(stack)
-    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
     text = (await tombola("games", "show", game["id"])).out
     assert (await tombola("games", "apply", tombola.file(text), "--yes")).out.strip() == "1 unchanged"
     file = tombola.file(text.replace("name: Wheel", "name: Big wheel"))

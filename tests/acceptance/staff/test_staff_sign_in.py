@@ -196,8 +196,7 @@ async def test_oidc_redirect_uri_must_be_the_dashboards_address(trusting: Stack)
 
 async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, database_url: str, valkey_url: str) -> None:
     for wrong in ({"jwks_issuer": f"{issuer.url}/"}, {"jwks_issuer": "http://127.0.0.1:9"}):
-        settings = settings_of(database_url, valkey_url, **{**issuer.settings, **wrong})
-        async with new_stack(settings) as stack:
+        async with new_stack(settings_of(database_url, valkey_url, **{**issuer.settings, **wrong})) as stack:
             answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
             assert refused(answer) == (503, "UNAVAILABLE", "STORE_UNAVAILABLE")
 
@@ -272,8 +271,7 @@ async def test_revoke_ends_tokens_made_by_a_clock_that_is_ahead(stack: Stack, en
 
 async def test_revoke_of_later_tokens_is_refused(stack: Stack) -> None:
     """Nor does who owns the tenant: that would be a lock-out, which suspends nobody and shows nowhere."""
-    later = {"subject": "ann", "issued_at": 2**33}
-    assert fields_of(await stack.admin("POST", REVOKE, later)) == ["issued_at"]
+    assert fields_of(await stack.admin("POST", REVOKE, {"subject": "ann", "issued_at": 2**33})) == ["issued_at"]
 
 
 @pytest.mark.settings(role_matrix="strict")
@@ -300,7 +298,6 @@ async def test_revoke_works_in_a_suspended_tenant(stack: Stack) -> None:
 
 async def test_revoke_or_logout_with_a_wrong_field_is_refused(stack: Stack) -> None:
     assert fields_of(await stack.admin("POST", REVOKE, {})) == ["subject"]
-    assert fields_of(await stack.admin("POST", REVOKE, {"subject": "x" * 513})) == ["subject"]
     token = of_ann(stack)
     assert fields_of(await log_out(stack, token, everywhere="yes")) == ["everywhere"]
     assert (await log_out(stack, token, where=True)).code == "INVALID_ARGUMENT"

@@ -99,13 +99,6 @@ async def test_staff_subject_has_one_form_and_no_unseen_characters(said: str, su
         assert await reason_of(tokens, token) == "TOKEN_INVALID"
 
 
-async def test_subject_of_staff_is_any_text_and_of_a_player_an_identifier() -> None:
-    tokens = own_tokens()
-    staff = await tokens.verify(tokens.mint("Ann B.", tenant_id="t", seconds=60, roles=["admin"]))
-    assert (staff.subject, staff.player_id) == ("Ann B.", "")
-    assert await reason_of(tokens, tokens.mint("Ann B.", tenant_id="t", seconds=60)) == "TOKEN_INVALID"
-
-
 class TestRotation:
     OLD = "o" * 32
 
@@ -151,9 +144,8 @@ class TestAnotherIssuer:
             assert (identity.player_id, identity.roles) == ("player_1", frozenset())
 
     async def test_mapped_role_makes_staff(self, issuer: Issuer) -> None:
-        roles = {"boss": "admin", "artist": "designer"}
         for said in (["boss", "user"], "user boss", ["boss", 7]):
-            identity = await self.read(issuer, {"roles": said}, roles=roles)
+            identity = await self.read(issuer, {"roles": said}, roles={"boss": "admin", "artist": "designer"})
             assert (identity.player_id, identity.subject, identity.roles) == ("", "player_1", frozenset({"admin"}))
 
     async def test_claims_have_the_names_that_the_settings_give_them(self, issuer: Issuer) -> None:
@@ -325,8 +317,7 @@ async def test_foreign_issuer_keys_are_fetched_once_and_verify(issuer: Issuer) -
 
 async def test_issuer_that_was_never_reached_is_unavailable() -> None:
     tokens = own_tokens(external=another("http://127.0.0.1:1/jwks"))
-    token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
     with pytest.raises(Fault) as caught:
-        await tokens.verify(token)
+        await tokens.verify(jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"}))
     assert caught.value.http == 503
     await tokens.close()

@@ -20,8 +20,6 @@ INSERT INTO integrations (integration_id, merchant_id, campaign_id, type, status
 )
 """The tenant's own of every scope, the shop's, and its rival's; keys in no order."""
 
-EVERY: Final = "i6 i5 i4 i3 i2 i1 i0"
-
 
 async def keys(connection: asyncpg.Connection, name: str, *arguments: Any) -> str:
     return " ".join(str(row[0]) for row in await ask_of(connection, f"integrations.{name}", *arguments))
@@ -30,7 +28,7 @@ async def keys(connection: asyncpg.Connection, name: str, *arguments: Any) -> st
 async def each(connection: asyncpg.Connection, name: str, *arguments: Any, before: Sequence[Any] = ()) -> str:
     """Those of which the statement, asked about one after the other, answers; nothing of it stays."""
     found = []
-    for one in EVERY.split():
+    for one in ["i6", "i5", "i4", "i3", "i2", "i1", "i0"]:
         async with undone(connection):
             if await ask_of(connection, f"integrations.{name}", one, *before, *arguments):
                 found.append(one)
@@ -56,8 +54,7 @@ async def test_integration_lock_holds_that_one_alone(connection: asyncpg.Connect
 
 
 async def note(connection: Any, *rows: tuple[str, str, str, str, int], pause: float = 0, most: float = 3600) -> None:
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    ids, deliveries, events, statuses, attempts = columns
+    ids, deliveries, events, statuses, attempts = [list(column) for column in zip(*rows, strict=True)]
     said = [f'{{"by": "{one}"}}' for one in deliveries]
     times = [len(rows) * [value] for value in (500, 7, pause)]
     fields = [ids, deliveries, events, len(rows) * ["t"], statuses, attempts, said]

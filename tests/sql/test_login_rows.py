@@ -104,8 +104,7 @@ async def test_guesses_are_locked_in_order_and_all_counted(connection: asyncpg.C
         assert sorted(await waits()) == sorted([*of_another, ("h", "me", 3, 30), *others])
         await ask(connection, "challenges.reset_counters", "h", "me")
         columns = "contact_hash, requester, wrong, wait_until IS NULL, proved_at IS NULL"
-        proved = await rows(connection, "login_guesses", columns)
-        assert proved == [
+        assert await rows(connection, "login_guesses", columns) == [
             *(("g", "", 5, True, True), ("g", "me", 4, False, False), ("h", "", 0, True, True)),
             *(("h", "me", 0, True, False), ("h", "other", 3, True, False)),
         ]

@@ -42,8 +42,7 @@ async def test_counts_of_both_are_held_and_made_if_missing(connection: asyncpg.C
     async with connection.transaction(), pool.acquire() as rival:
         await ask(connection, "merging.lock_play_counts", "gus", "ann", GAMES)
         both = {f"{player}/{game}" for player in ("gus", "ann") for game in ("g1", "g2", "g4", "g6", "g7")}
-        seen_by_rivals = both - {"ann/g2", "ann/g7"}
-        assert await held(rival, "game_players", "player_id || '/' || game_id") == seen_by_rivals
+        assert await held(rival, "game_players", "player_id || '/' || game_id") == both - {"ann/g2", "ann/g7"}
         counts = await rows(connection, "game_players", "player_id, game_id, plays")
         assert [(game, plays) for player, game, plays in counts if player == "ann"] == [
             *(("g1", 10), ("g2", 0), ("g4", 6), ("g6", 6), ("g7", 0))
@@ -56,8 +55,7 @@ async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connectio
     await connection.execute(COUNTS)
     await ask(connection, "merging.move_play_counts", "gus", "ann", GAMES)
     columns = "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
-    counts = await rows(connection, "game_players", columns)
-    assert counts == [
+    assert await rows(connection, "game_players", columns) == [
         *(("ann", "g1", 14, 21, 5, 9), ("ann", "g2", 3, 21, 2, 5), ("ann", "g4", 8, 21, 2, 0)),
         *(("ann", "g6", 8, 20, 5, 0), ("ann", "g7", 1, 21, 1, 0), ("bob", "g5", 1, 20, 1, 0)),
         ("gus", "g3", 1, 20, 1, 0),
@@ -71,8 +69,7 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
     assert await ask(connection, "merging.lock_target", "gil") == [("bob",)]
     assert await ask(connection, "merging.lock_target", "ann") == []
     await ask(connection, "merging.end_guest", "gus", "ann")
-    merged = await rows(connection, "players", "player_id, merged_into, auth_method")
-    assert merged == [
+    assert await rows(connection, "players", "player_id, merged_into, auth_method") == [
         *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest"))
     ]
 
@@ -192,8 +189,7 @@ async def test_limited_rewards_are_the_guests_best_first(connection: asyncpg.Con
     await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
     await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
     await connection.execute("UPDATE prize_players SET awarded = 2 WHERE prize_id = 'mug' AND player_id = 'ann'")
-    limited = await ask(connection, "merging.limited_rewards", "gus", "ann")
-    assert [(row[0], *row[-2:]) for row in limited] == [
+    assert [(row[0], *row[-2:]) for row in await ask(connection, "merging.limited_rewards", "gus", "ann")] == [
         *(("m2", "y1", 1), ("g1", "y1", 0), ("k1", "", 1), ("m1", "y1", 1), ("m3", "", 1), ("p1", "", 3))
     ], "a rung's is no win of a play's"
     assert await ask(connection, "merging.granted_to_both", "gus", "ann") == [("game", "rung1")]
@@ -277,8 +273,7 @@ async def test_counts_of_prizes_move_except_the_surplus(connection: asyncpg.Conn
 async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
     await ask(connection, "merging.move_grants", "gus", "ann")
-    grants = await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key")
-    assert grants == [
+    assert await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key") == [
         *(("ann", "game", "rung1", "both"), ("ann", "game", "rung2", "guests"), ("ann", "game", "rung3", None)),
         *(("ann", "game", "rung4", "shared"), ("ann", "game_2", "rung1", "both")),
         *(("ann", "game_3", "rung1", "guests"), ("bob", "game", "rung1", "bobs"), ("bob", "game", "rung2", "guests")),

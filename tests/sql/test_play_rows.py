@@ -84,8 +84,7 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
                 ('t', 'endless', 'late', 'k', '', 'late', NULL, now()),
                 ('t', 'endless', 'free', 'k', '', 'free', NULL, now() + interval '1 microsecond')""")
         (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY, False)
-    read = {player: rest for player, *rest in json.loads(row["players"])}
-    assert read == {
+    assert {player: rest for player, *rest in json.loads(row["players"])} == {
         "ann": [5, 2, False, 6, False, {"mug": 1}, {"coin": 4}, {"rung1": 1, "rung2": 2}, False, None, 3, None],
         "cat": [6, 0, False, 0, False, None, None, None, None, None, 0, None],
         "eve": [3, 3, True, 0, False, None, None, None, None, None, 0, None],

@@ -156,8 +156,7 @@ async def test_rewards_are_fulfilled_and_revoked_from_the_named_states_alone(dat
     for state, task in cases:
         may = state in legal
         names = [f"{name} {state} {task}" for name in ("fulfilled", "revoked", "neighbour")]
-        ends = ("fulfilled", "revoked", state) if may else (state,) * 3
-        expected.update(zip(names, ends, strict=True))
+        expected.update(zip(names, ("fulfilled", "revoked", state) if may else (state,) * 3, strict=True))
         if task:
             expected_tasks.update(dict.fromkeys(names, (task, "me", "webhook", False, False)))
         if may:
@@ -183,8 +182,7 @@ async def test_rewards_expire_only_if_won_late_and_without_a_task(database: Data
     stored += [await reward(database, state, state, late=1.0) for state in STATES if state not in ("won", "expired")]
     before = await statuses(database)
     beside = await surround(database, "t", by=(TENANT,))
-    tenants = await database.fetch(SQL["tenants_with_expired"])
-    assert [row["tenant_id"] for row in tenants] == ["t", "t~"]
+    assert [row["tenant_id"] for row in await database.fetch(SQL["tenants_with_expired"])] == ["t", "t~"]
     assert [row["reward_id"] for row in await database.fetch(SQL["overdue"], "t", 9)] == ["held", "later", "late"]
     assert [row["reward_id"] for row in await database.fetch(SQL["overdue"], "t", 1)] == ["held"]
     every = ["late", "later", "held", *stored]

@@ -109,8 +109,6 @@ def parenthesised(text: str) -> list[str]:
 
 SWEEPS: Final = frozenset({"expire_rewards", "give_up_awaited"})
 
-OF_ALL_PLAYERS: Final = frozenset({"finalize", "move_campaign_to_another_zone"})
-
 
 @pytest.fixture
 async def scenes(module_stack: Stack) -> list[Scene]:
@@ -123,7 +121,7 @@ async def test_transaction_changes_no_rows_of_its_neighbours(name: str, scenes: 
     alone, among = scenes
     await (await prepare(alone))
     work = await prepare(among)
-    by = (TENANT,) if name in OF_ALL_PLAYERS else (TENANT, PLAYER)
+    by = (TENANT,) if name in {"finalize", "move_campaign_to_another_zone"} else (TENANT, PLAYER)
     neighbours = await surround(among.stack.database, among.tenant_id, by=by)
     await work
     assert await neighbours.changed(among.stack.database) == {}

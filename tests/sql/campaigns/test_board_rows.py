@@ -5,7 +5,7 @@ import pytest
 
 import sql
 from tests.support.locks import held
-from tests.support.statements import undone
+from tests.support.statements import ask, first_of_t, undone
 
 SQL: Final = sql.load("leaderboards")
 
@@ -46,28 +46,20 @@ UPDATE games SET status = 'active';
 """
 
 
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await connection.fetch(SQL[name], *arguments)]
-
-
-async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
-    return [row[0] for row in await ask(connection, name, "t", *arguments)]
-
-
 async def test_owed_prize_goes_to_the_player_that_the_guest_became(connection: asyncpg.Connection) -> None:
-    owed = await ask(connection, "owed", "t", "done", 9)
+    owed = await ask(connection, "leaderboards.owed", "t", "done", 9)
     assert [(row[1], row[3]) for row in owed] == [("gil", True), ("ann", False), ("bob", False)]
 
 
 async def test_board_lock_holds_one_board(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with connection.transaction(), pool.acquire() as rival:
-        await ask(connection, "lock", "t", "sum", "", True)
+        await ask(connection, "leaderboards.lock", "t", "sum", "", True)
         assert await held(rival, "leaderboards", "board_id") == {"sum"}
 
 
 async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connection: asyncpg.Connection) -> None:
     async def tenants() -> list[str]:
-        return [row[0] for row in await ask(connection, "tenants_with_ending")]
+        return [row[0] for row in await ask(connection, "leaderboards.tenants_with_ending")]
 
     assert await tenants() == ["t"]
     async with undone(connection):
@@ -78,19 +70,19 @@ async def test_tenants_with_a_board_that_ends_or_owes_are_listed_in_order(connec
                 tenant,
             )
         assert await tenants() == ["b", "t", "z"]
-        assert [row[0] for row in await ask(connection, "ending", "b")] == ["now"]
+        assert [row[0] for row in await ask(connection, "leaderboards.ending", "b")] == ["now"]
         await connection.execute("UPDATE leaderboards SET status = 'finalized' WHERE tenant_id <> 'b'")
         await connection.execute("UPDATE leaderboards SET end_date = now() + interval '1 s' WHERE tenant_id = 'b'")
         await connection.execute("UPDATE leaderboard_standings SET reason = ''")
         assert await tenants() == []
-    assert await ask(connection, "tenants", "", "") == [("t",)]
+    assert await ask(connection, "leaderboards.tenants", "", "") == [("t",)]
     await connection.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, status)"
         " VALUES ('z', 'its', 'B', 'score', 'sum', 'archived'), ('b', 'its', 'B', 'score', 'sum', 'active')"
     )
-    assert await ask(connection, "tenants", "", "") == [("b",), ("t",)]
-    assert await ask(connection, "tenants", "b", "") == [("b",)]
-    assert await ask(connection, "tenants", "", "its") == [("b",)]
+    assert await ask(connection, "leaderboards.tenants", "", "") == [("b",), ("t",)]
+    assert await ask(connection, "leaderboards.tenants", "b", "") == [("b",)]
+    assert await ask(connection, "leaderboards.tenants", "", "its") == [("b",)]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +96,8 @@ async def test_board_requires_a_writable_campaign_and_a_game_of_it(
     connection: asyncpg.Connection, campaign: str, game: str, merchant: str, may: bool
 ) -> None:
     board = (campaign, game, "New", "score", "sum", 0, 0, "[]", merchant)
-    assert await first(connection, "insert", "new", *board) == ["new"][:may]
-    assert await first(connection, "update", "plays", *board) == ["plays"][:may]
+    assert await first_of_t(connection, "leaderboards.insert", "new", *board) == ["new"][:may]
+    assert await first_of_t(connection, "leaderboards.update", "plays", *board) == ["plays"][:may]
     named = await connection.fetch("SELECT board_id FROM leaderboards WHERE name = 'New' ORDER BY 1")
     assert [row[0] for row in named] == ["new", "plays"][: 2 * may]
 
@@ -128,7 +120,7 @@ async def test_board_with_history_is_not_removed(connection: asyncpg.Connection,
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"
         " VALUES ('t', 'empty', 'none', 'B', 'score', 'sum')"
     )
-    assert await first(connection, "remove", "hidden") == ["hidden"][:gone]
+    assert await first_of_t(connection, "leaderboards.remove", "hidden") == ["hidden"][:gone]
     assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 8 - gone
 
 
@@ -140,22 +132,23 @@ async def test_open_draw_by_a_board_blocks_the_archive_of_its_plays(connection: 
 
 
 async def test_board_is_finalized_and_a_rank_settled_once(connection: asyncpg.Connection) -> None:
-    assert [await first(connection, "finalize", "sum") for _ in range(2)] == [["sum"], []]
-    assert await first(connection, "archive", "best") == ["best"]
+    assert [await first_of_t(connection, "leaderboards.finalize", "sum") for _ in range(2)] == [["sum"], []]
+    assert await first_of_t(connection, "leaderboards.archive", "best") == ["best"]
     states = "SELECT board_id, status FROM leaderboards WHERE board_id IN ('sum', 'best', 'last', 'done') ORDER BY 1"
     assert [tuple(row) for row in await connection.fetch(states)] == [
         *(("best", "archived"), ("done", "finalized"), ("last", "active"), ("sum", "finalized"))
     ]
-    assert [await first(connection, "withhold", "done", 1, "CAP") for _ in range(2)] == [[1], []]
+    assert [await first_of_t(connection, "leaderboards.withhold", "done", 1, "CAP") for _ in range(2)] == [[1], []]
     reasons = await connection.fetch("SELECT board_id, rank FROM leaderboard_standings WHERE reason = 'CAP'")
     assert [tuple(row) for row in reasons] == [("done", 1)]
-    assert [await first(connection, "disqualify", "sum", "ann", "x") for _ in range(2)] == [["ann"], []]
+    twice = [await first_of_t(connection, "leaderboards.disqualify", "sum", "ann", "x") for _ in range(2)]
+    assert twice == [["ann"], []]
     await connection.execute("UPDATE players SET status = 'suspended' WHERE player_id = 'ann'")
     # Bob has come back since.
     erased = "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'bob' THEN 0 ELSE 1 END)"
     await connection.execute(f"{erased} WHERE player_id IN ('bob', 'gil')")
     ranked = (["gus", "bob", "gil", "zoe"], [""] * 4, [4, 3, 2, 1], [0] * 4, ["mug", "mug", "mug", ""])
-    await ask(connection, "insert_standings", "t", "sum", *ranked, 5)
+    await ask(connection, "leaderboards.insert_standings", "t", "sum", *ranked, 5)
     ranks = "SELECT rank, reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank"
     assert [tuple(row) for row in await connection.fetch(ranks)] == [
         *((6, "SUSPENDED"), (7, "PENDING"), (8, "ERASED"), (9, ""))
@@ -171,8 +164,7 @@ async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[
 
 
 async def test_scores_of_some_players_equal_those_of_all(connection: asyncpg.Connection) -> None:
-    some = await scores(connection, None, None, ["ann", "gil"])
-    assert some == {
+    assert await scores(connection, None, None, ["ann", "gil"]) == {
         "best": [("gil", None, None), ("ann", 1007, 100)],
         "hidden": [("ann", None, None), ("gil", None, None)],
         "last": [("gil", None, None), ("ann", 4, 200)],

@@ -144,8 +144,7 @@ async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connec
     assert await ask(connection, "figures.games", *some, "g") == [("g", "Wheel", 2, 1, 20)]
     assert await ask(connection, "figures.games", *some, "s") == []
     first, second = date(2026, 3, 1), date(2026, 3, 2)
-    hours = [(first, 23, 11, 7), (second, 0, 4, 3)]
-    assert await ask(connection, "figures.hours", *every, "", "Asia/Tokyo") == hours
+    assert await ask(connection, "figures.hours", *every, "", "Asia/Tokyo") == [(first, 23, 11, 7), (second, 0, 4, 3)]
     assert await ask(connection, "figures.hours", *some, "", "Asia/Tokyo") == [(first, 23, 10, 6)]
     assert await ask(connection, "figures.hours", *some, "g", "UTC") == [(first, 14, 2, 1)]
     assert await ask(connection, "figures.hours", *some, "s", "UTC") == []

@@ -262,8 +262,7 @@ async def test_breaker_opens_after_failures_and_lets_one_attempt_through(receive
     [skipped] = await receivers.dispatcher.dispatch(receivers.event("skipped"))
     assert await skipped is False and counted("skipped") == before + 1
     await receivers.dispatcher.log.wait_until_written()
-    rows = {row["event_id"]: row for row in await receivers.log()}
-    stored = rows["skipped"]
+    stored = {row["event_id"]: row for row in await receivers.log()}["skipped"]
     assert (stored["status"], stored["attempts"], stored["error"]) == ("retry", 0, dispatching.BREAKER_OPEN)
     await due(receivers)
     await receivers.dispatcher.retry_due()

@@ -208,8 +208,7 @@ async def test_codes_are_never_given_twice(database: Database) -> None:
         committed += await outcomes(*(commit(database, coded()) for _ in range(5)))
     assert committed[""] == 3
     assert await outcomes(*(commit(database, coded()) for _ in range(5))) == {"codes": 5}
-    taken = await database.fetch("SELECT reward_id FROM codes")
-    assert len({row["reward_id"] for row in taken}) == 3
+    assert len({row["reward_id"] for row in await database.fetch("SELECT reward_id FROM codes")}) == 3
 
 
 @pytest.mark.parametrize(
@@ -254,8 +253,7 @@ async def test_reward_has_the_times_of_its_state_and_terms(database: Database) -
     ]
     await commit(database, changes)
     query = "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"
-    rows = await database.fetch(query)
-    found = {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in rows}
+    found = {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in await database.fetch(query)}
     assert found == {"won": (None, None), "of_three_days": (None, timedelta(days=3)), "fulfilled": (timedelta(0), None)}
 
 

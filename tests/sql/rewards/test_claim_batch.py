@@ -177,8 +177,7 @@ INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, nam
 
 async def claim_with(connection: asyncpg.Connection, **answers: str) -> list[tuple[Any, ...]]:
     many = [list(answers), ["ann"] * len(answers), [None] * len(answers), [f"task_{one}" for one in answers]]
-    rows = await ask(connection, "claims.claim", *many, ["none"], list(answers.values()))
-    return [row[:2] for row in rows]
+    return [row[:2] for row in await ask(connection, "claims.claim", *many, ["none"], list(answers.values()))]
 
 
 async def stored_answers(connection: asyncpg.Connection) -> dict[str, str]:
@@ -197,8 +196,7 @@ async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection
     assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
     assert await stored_answers(connection) == {"r1": "S", "r2": "L"}
     lease: tuple[Any, ...] = ("fulfillment.lease", 0.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
-    leased = await ask(connection, *lease)
-    delivered = {row[1]: row[-2] for row in leased}
+    delivered = {row[1]: row[-2] for row in await ask(connection, *lease)}
     assert set(delivered) == {"r1", "r2", "r3"} and delivered["r3"] == "[]"
     assert '"S"' in delivered["r1"] and '"L"' not in delivered["r1"] and '"L"' in delivered["r2"]
     await connection.execute("DELETE FROM claim_answers; UPDATE players SET erased_at = now()")

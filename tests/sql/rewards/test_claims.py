@@ -119,8 +119,7 @@ def test_moves_are_those_of_the_contract(before: str) -> None:
     legal |= {"claimed": {"fulfilling", "fulfilled", "revoked"}, "fulfilling": {"fulfilled", "failed", "revoked"}}
     legal |= {"fulfilled": {"revoked"}, "failed": {"fulfilling", "fulfilled", "revoked"}, "expired": set()}
     legal |= {"revoked": set()}
-    reached = {after for move in MOVES.values() if before in move.before for after in move.after}
-    assert reached == legal[before]
+    assert {after for move in MOVES.values() if before in move.before for after in move.after} == legal[before]
 
 
 def works_of(shelf: Shelf, *claimed: tuple[str, str]) -> list[Work[m.ClaimRewardRequest]]:

@@ -42,15 +42,12 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
 ]
 
 
-UNORDERED: Final = ("codes.set_expiry", "codes.withdraw")
-
-
 @pytest.mark.parametrize(("name", "arguments", "found"), FOUND)
 async def test_code_statements_find_their_codes_in_order(
     connection: asyncpg.Connection, name: str, arguments: tuple[Any, ...], found: str
 ) -> None:
     rows = [row[0] for row in await ask(connection, name, *arguments)]
-    assert (sorted(rows) if name in UNORDERED else rows) == found.split()
+    assert (sorted(rows) if name in ("codes.set_expiry", "codes.withdraw") else rows) == found.split()
 
 
 async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection) -> None:
@@ -93,7 +90,6 @@ async def test_free_codes_are_counted_as_they_change(
 
 
 async def test_totals_count_the_codes_of_each_state(connection: asyncpg.Connection) -> None:
-    """Free, expired, assigned, withdrawn."""
     rows = [await ask(connection, "codes.totals", prize) for prize in "pqz"]
     assert rows == [[(3, 1, 1, 1)], [(1, 0, 0, 0)], [(0, 0, 0, 0)]]
 

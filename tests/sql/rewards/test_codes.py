@@ -66,8 +66,7 @@ async def test_code_is_added_once_and_a_duplicate_reported(made: asyncpg.Pool) -
 
 
 async def test_code_stored_under_an_older_key_is_not_added(made: asyncpg.Pool) -> None:
-    older = {"a": b"h1", "b": b"h2", "c": b"h9"}
-    assert await add(made, {"a": b"n1", "b": b"n2", "c": b"n3"}, older) == ["a"]
+    assert await add(made, {"a": b"n1", "b": b"n2", "c": b"n3"}, {"a": b"h1", "b": b"h2", "c": b"h9"}) == ["a"]
     assert await pool_of(made) == {"there", "b", "c"}
 
 

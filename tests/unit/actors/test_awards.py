@@ -48,11 +48,10 @@ def test_points_are_noted_as_delivered_and_never_expire() -> None:
 
 
 def test_win_leaves_the_units_in_stock_that_become_free_later() -> None:
-    later = schedule({"kind": "TIMES", "times": [[NOW + 9, 3]]}, b"")
     state = state_of(stocks={"mug": stock(5)})
     effects, changes = Effects.on(state.players["ann"]), Changes()
     for _ in range(2):
-        effects.give(replace(MUG, release=later), 1, ANN)
+        effects.give(replace(MUG, release=schedule({"kind": "TIMES", "times": [[NOW + 9, 3]]}, b"")), 1, ANN)
     record(state, effects, changes)
     assert changes.stock == {"mug": StockTake("mug", 2, held_back=3)}
 
@@ -77,15 +76,11 @@ def claim(reward_id: str, player_id: str = "ann", answers: dict[str, Any] | None
     return Work(request, asyncio.get_running_loop().create_future())
 
 
-def problems(refused: Fault) -> list[tuple[str, str]]:
-    return [(row["field"], row["description"]) for row in refused.facts["violations"]]
-
-
 async def test_claim_without_a_player_is_refused_and_the_others_go_on() -> None:
     nobody, anns, odd = claim("r1", ""), claim("r1"), claim("r2", answers={"name": 7})
     assert claims._groups([nobody, anns, odd]) == [[anns]]
-    assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
-    assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a string")]
+    assert violations_of(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
+    assert violations_of(cast(Fault, odd.future.exception())) == [("answers.name", "must be a string")]
 
 
 class Publisher:

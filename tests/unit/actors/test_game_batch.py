@@ -139,8 +139,7 @@ async def test_start_that_shows_a_plan_waits_for_commits_of_its_player(cache: Ga
     start, play, other = pending(m.StartRequest()), pending(m.PlayRequest()), pending(m.StartRequest(), "bob")
     assert cache._commits_before([start], everything=False) == []
     cache.snapshot = game(shows_plan=True)
-    cases = [([start], [of_ann]), ([play], []), ([other], []), ([other, start], [of_ann])]
-    for requests, waited in cases:
+    for requests, waited in [([start], [of_ann]), ([play], []), ([other], []), ([other, start], [of_ann])]:
         assert cache._commits_before(requests, everything=False) == waited
     assert cache._commits_before([play], everything=True) == [of_ann, of_nobody]
     cache.snapshot = game()

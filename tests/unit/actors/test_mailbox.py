@@ -327,9 +327,8 @@ async def test_answer_has_its_whole_time() -> None:
 
 async def test_deadlines_go_on_after_a_pause() -> None:
     deadlines = Deadlines(0.01)
-    loop = asyncio.get_running_loop()
     for _ in range(3):
-        answer = loop.create_future()
+        answer = asyncio.get_running_loop().create_future()
         deadlines.watch(answer)
         async with asyncio.timeout(HANG_SECONDS):
             with pytest.raises(StoreUnavailable):
@@ -339,9 +338,8 @@ async def test_deadlines_go_on_after_a_pause() -> None:
 
 async def test_answers_that_came_are_not_held() -> None:
     deadlines = Deadlines(60.0)
-    loop = asyncio.get_running_loop()
     for _ in range(1_000):
-        answer = loop.create_future()
+        answer = asyncio.get_running_loop().create_future()
         deadlines.watch(answer)
         answer.set_result(None)
     assert len(deadlines._waiting) <= 1

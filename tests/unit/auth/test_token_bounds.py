@@ -103,8 +103,7 @@ class TestSecretsOfTheirOwn:
         both = own_tokens(staff_secrets=[self.STAFF])
         for secret, audience in ((SECRET, "staff"), (self.STAFF, "edge")):
             said = claims(aud=audience, roles=["admin"])
-            kids = [None, *(jwt.get_unverified_header(one)["kid"] for one in self.each(both))]
-            for kid in kids:
+            for kid in [None, *(jwt.get_unverified_header(one)["kid"] for one in self.each(both))]:
                 forged = jwt.encode(said, secret, algorithm="HS256", headers={"kid": kid} if kid else None)
                 assert await reason_of(both, forged) == "TOKEN_INVALID"
 

@@ -109,8 +109,7 @@ def test_value_that_looks_sealed_is_sealed_as_it_stands() -> None:
 
 
 def test_plugins_config_may_have_any_headers_and_a_vault_needs_keys() -> None:
-    vault = Vault([NEW])
     for headers in ("text", ["a"], None, {"n": 7}):
-        assert vault.seal_config({"headers": headers}, "x") == {"headers": headers}
+        assert Vault([NEW]).seal_config({"headers": headers}, "x") == {"headers": headers}
     with pytest.raises(ValueError, match="CODE_KEYS"):
         Vault([])

@@ -82,14 +82,13 @@ def test_column_of_a_row_is_read_by_its_name() -> None:
 
 
 WEB = Path(web.__file__).parent
-OURS = ("widget", "hosted", "dashboard")
 COMMENT = re.compile(r"/\*.*?\*/|^\s*//.*?$", re.DOTALL | re.MULTILINE)
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*? from "([^"]+)";|\bimport\("([^"]+)"\)', re.MULTILINE)
 """Of a module, at once or later."""
 
 MODULES = {
     path.relative_to(WEB).as_posix(): COMMENT.sub("", path.read_text())
-    for folder in OURS
+    for folder in ("widget", "hosted", "dashboard")
     for path in (WEB / folder).rglob("*.js")
 }
 IMPORTED = {path: [now or later for now, later in IMPORT.findall(text)] for path, text in MODULES.items()}
@@ -97,8 +96,7 @@ IMPORTED = {path: [now or later for now, later in IMPORT.findall(text)] for path
 
 def test_javascript_is_in_the_web_folder_alone() -> None:
     kinds = {".js", ".mjs", ".ts", ".css", ".html"}
-    found = [path for path in WEB.parent.rglob("*") if path.suffix in kinds and WEB not in path.parents]
-    assert found == []
+    assert [path for path in WEB.parent.rglob("*") if path.suffix in kinds and WEB not in path.parents] == []
 
 
 def test_modules_import_without_cycles() -> None:

@@ -11,7 +11,6 @@ from ops.proof import faults, lint
 
 ROOT = Path(__file__).parents[3]
 GROUPS = tomllib.loads((ROOT / "tests/vocabulary.toml").read_text())
-FOLDERS = ("runtime", "sql", "ops", "docs")
 SKIPPED = re.compile(
     r"/(built|vendor|node_modules|__pycache__)/|\.(json|png|binpb|pyc)$|^runtime/messages/(game|google|comments|behavior)"
     r"|^docs/reference/(audit|commands|errors|events|faults|roles|settings)\.md"
@@ -25,7 +24,7 @@ ABSENT = r"(spec|contract|design|stack|style)\.md"
 @cache
 def lines() -> list[tuple[str, str]]:
     """(place, line) of every line that is written by hand."""
-    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    paths = sorted(path for folder in ("runtime", "sql", "ops", "docs") for path in (ROOT / folder).rglob("*"))
     names = {path: str(path.relative_to(ROOT)) for path in paths if path.is_file() and not path.is_symlink()}
     return [
         (f"{name}:{number}", line)

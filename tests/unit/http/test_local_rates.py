@@ -49,8 +49,7 @@ def test_network_has_what_sixteen_addresses_have() -> None:
 def test_address_cannot_use_its_network_up() -> None:
     rate = ClientRate(SLOW)
     greedy, modest = (Client(f"2001:db8:0:{nth}::", "2001:db8::/48") for nth in (1, 2))
-    answers = [rate.take(greedy) for _ in range(20 * NETWORK_TIMES)]
-    assert answers.count(None) == SLOW.burst
+    assert [rate.take(greedy) for _ in range(20 * NETWORK_TIMES)].count(None) == SLOW.burst
     assert rate.take(modest) is None
 
 
@@ -122,5 +121,4 @@ def test_ipv6_counts_at_two_widths(remote: str, expected: tuple[str, str]) -> No
 def test_client_is_worked_out_once_and_a_trusted_proxy_is_none() -> None:
     assert peer_client("10.0.0.1", PROXIES) == ("", "")
     sent = request("10.0.0.1", "198.51.100.1")
-    recorded = record_client(sent, PROXIES)
-    assert client_of(sent) is recorded  # Without proxies it would be 10.0.0.1's.
+    assert record_client(sent, PROXIES) is client_of(sent)  # Without proxies it would be 10.0.0.1's.

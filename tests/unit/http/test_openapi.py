@@ -82,7 +82,6 @@ def test_document_has_every_route_that_its_surface_serves(surface: Surface) -> N
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_examples_match_their_schemas(surface: Surface) -> None:
-    document = DOCUMENTS[surface]
     for _, _, row in rows(surface):
         contents = [answer["content"] for answer in row["responses"].values()]
         contents += [row["requestBody"]["content"]] if "requestBody" in row else []
@@ -90,7 +89,7 @@ def test_examples_match_their_schemas(surface: Surface) -> None:
             for media in content.values():
                 shown = [media["example"]] if "example" in media else []
                 for name in media.get("examples", {}):
-                    shown.append(document["components"]["examples"][name]["value"])
+                    shown.append(DOCUMENTS[surface]["components"]["examples"][name]["value"])
                 assert shown, row["operationId"]
                 for example in shown:
                     validator(surface, media["schema"]).validate(example)
@@ -134,8 +133,7 @@ def test_answers_are_open_and_refusals_closed_to_reasons(surface: Surface) -> No
     handlers = tuple(map(camel, REWARD_HANDLERS.names()))
     for name, schema in DOCUMENTS[surface]["components"]["schemas"].items():
         if "additionalProperties" in schema and "properties" in schema:
-            of_a_body = name.endswith(("Body", "Fields", "Input", "Payload")) or name.startswith(handlers)
-            assert of_a_body, name
+            assert name.endswith(("Body", "Fields", "Input", "Payload")) or name.startswith(handlers), name
     for _, _, row in rows(surface):
         for http, answer in row["responses"].items():
             content = answer.get("content", {}).get("application/json", {})

@@ -81,7 +81,6 @@ async def test_callers_trace_goes_on_in_any_version_of_traceparent(runner: Runne
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
     envelope = (await send(runner, get("/plain", f"traceparent: 00-{trace_id}-00f067aa0ba902b7-01"))).envelope
     assert envelope["trace_id"] == envelope["data"]["trace"] == trace_id
-    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
     sent = f"traceparent: 01-{trace_id}-00f067aa0ba902b7-01-what-comes-next"
     assert (await send(runner, get("/plain", sent))).envelope["trace_id"] == trace_id
 

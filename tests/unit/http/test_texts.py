@@ -89,8 +89,6 @@ def test_markdown_of_nested_marks_does_not_grow() -> None:
         assert len(html_of(part * (20_000 // len(part)))) < 1_000_000
 
 
-DASHBOARD = Path(web.__file__).parent / "dashboard"
-
 TIMES = [
     ("2026-11-28T21:00Z", "2026-11-28T23:00Z", "UTC", "in 2 hours"),
     ("2026-11-28T22:00Z", "2026-11-29T23:00Z", "UTC", "tomorrow"),  # 25 hours.
@@ -120,7 +118,7 @@ def run(script: str, folder: Path) -> Any:
         pytest.skip("there is no node to run the dashboard's modules")
     for name in ("local_times.js", "relative_time.js", "words.js", "words/en.js"):
         (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(DASHBOARD / name, folder / name)
+        shutil.copy(Path(web.__file__).parent / "dashboard" / name, folder / name)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "script.js").write_text(script)
     shown = subprocess.run(["node", "script.js"], cwd=folder, check=True, capture_output=True, text=True, timeout=60)

@@ -188,9 +188,8 @@ async def test_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, con
 async def test_receiver_that_hangs_or_drips_is_given_up(
     receiver: Receiver, hasty: Connector, answer: bytes | None, drip_seconds: float
 ) -> None:
-    url = await receiver.serve(answer, drip_seconds)
     with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
-        await hasty.post(url, b"{}", {})
+        await hasty.post(await receiver.serve(answer, drip_seconds), b"{}", {})
 
 
 async def test_status_before_a_body_that_breaks_off_counts(receiver: Receiver, hasty: Connector) -> None:

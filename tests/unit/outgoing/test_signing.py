@@ -53,9 +53,8 @@ def test_message_without_a_secret_has_no_signature_and_is_refused() -> None:
 
 @pytest.mark.parametrize("seconds", [-301, 301])
 def test_message_from_another_time_is_refused(seconds: int) -> None:
-    headers = signing.sign(["s"], "evt_1", NOW + seconds, BODY)
     with pytest.raises(signing.SignatureRefused, match="300 s"):
-        signing.verify(["s"], headers, BODY, NOW)
+        signing.verify(["s"], signing.sign(["s"], "evt_1", NOW + seconds, BODY), BODY, NOW)
     assert signing.verify(["s"], signing.sign(["s"], "evt_1", NOW + seconds // 301 * 300, BODY), BODY, NOW)
 
 

@@ -41,9 +41,8 @@ def test_malformed_file_is_refused(text: str, complaint: str) -> None:
 
 
 def test_unknown_name_says_which_there_are() -> None:
-    queries = sql.Queries("play", sql.parse("play", TWO))
     with pytest.raises(KeyError, match="take_stock, give_back"):
-        queries["take_stok"]
+        sql.Queries("play", sql.parse("play", TWO))["take_stok"]
 
 
 @pytest.mark.parametrize("file", sql.files())

@@ -155,9 +155,8 @@ async def test_ports_that_cannot_be_shared_are_refused_by_name(stage: Stage) -> 
     with pytest.raises(SupervisorError, match="CLASHING_PORT"):
         stage.supervisor(Port("CLASHING_PORT", "127.0.0.1", stage.base + 1))
     with socket.create_server(("127.0.0.1", free_port())) as taken:
-        number = taken.getsockname()[1]
         with pytest.raises(SupervisorError, match="free it, or set TAKEN_PORT"):
-            stage.supervisor(Port("TAKEN_PORT", "127.0.0.1", number))
+            stage.supervisor(Port("TAKEN_PORT", "127.0.0.1", taken.getsockname()[1]))
 
 
 async def test_process_stops_once_when_its_supervisor_has_ended() -> None:

@@ -114,8 +114,7 @@ def test_config_that_is_not_an_object_is_refused(raw: Any, refusal: Refusal, fie
 
 def test_violations_are_all_reported_at_once(refusal: Refusal, fields: Fields) -> None:
     raw = {"prizes": [{"prize_id": "", "probability": 2}, {"probability": "x", "extra": 1}], "more": {}}
-    fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
-    assert fields(fault) == [
+    assert fields(refusal(REWARD_HANDLERS.require("probability", "").parse, raw)) == [
         *("handler_config.more", "handler_config.prizes[0].prize_id", "handler_config.prizes[0].probability"),
         *("handler_config.prizes[1].extra", "handler_config.prizes[1].prize_id"),
         "handler_config.prizes[1].probability",

@@ -95,8 +95,7 @@ def test_tree_is_read_from_its_tiles() -> None:
             held.setdefault((node.level // 8, node.number // 256), bytearray()).extend(value)
         if i == 299:
             old = MerkleTree(grown.size, grown.frontier)
-    widths = [len(held[key]) // 32 for key in sorted(held)]
-    assert widths == [256] * 273 + [112, 256, 17, 1]
+    assert [len(held[key]) // 32 for key in sorted(held)] == [256] * 273 + [112, 256, 17, 1]
     ranges = tree.consistency_ranges(300, size)
     needed = [node for start, end in ranges for node in tree.nodes(start, end)]
     fetched = {(tile.level, tile.number): bytes(held[tile.level, tile.number]) for tile in tiles.tiles_of(needed, size)}

@@ -117,8 +117,7 @@ async def test_change_of_terms_is_in_the_audit_log_with_its_actor(world: World) 
     entries = (await world.stack.admin("GET", "/admin/audit", subject_id=game_id)).data["items"]
     (entry,) = [one for one in entries if one["action"] == "game.update"]
     assert entry["actor"] == "staff_test"
-    policies = [entry[side]["definition"]["on_unavailable"] for side in ("before", "after")]
-    assert policies == ["lose", "redraw"]
+    assert [entry[side]["definition"]["on_unavailable"] for side in ("before", "after")] == ["lose", "redraw"]
 
 
 @pytest.mark.parametrize("limit", [{"stock": {"total": 1}}, {"constraints": {"max_per_day": 1}}])
@@ -151,8 +150,7 @@ async def test_refused_play_keeps_its_draw_on_retry(world: World, path: str, sta
 
 async def test_replay_detects_a_handler_whose_code_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The terms name the handler but exclude its code, so only a replay detects a change."""
-    game_id = await world.wheel(await world.prize())
-    play_id = (await world.round(game_id)).data["play_id"]
+    play_id = (await world.round(await world.wheel(await world.prize()))).data["play_id"]
     decide = probability.decide
 
     def cheat(attempt: Any) -> Any:

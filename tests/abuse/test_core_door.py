@@ -17,10 +17,9 @@ from tests.support.stack import Stack
 
 TOKEN = "the-service-token-of-these-tests-0001"
 BEFORE = "the-service-token-that-it-had-before-1"
-MAKES_A_TENANT = b'{"tenant": {"name": "Mallory"}}'
 
 
-async def ask(stack: Stack, body: bytes = MAKES_A_TENANT, **headers: str) -> tuple[int, str]:
+async def ask(stack: Stack, body: bytes = b'{"tenant": {"name": "Mallory"}}', **headers: str) -> tuple[int, str]:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{stack.process.core_url}{API}/tenants"
     async with stack.http.post(url, data=body, headers=sent, skip_auto_headers=["Content-Type"]) as answer:

@@ -24,9 +24,6 @@ pytestmark = [
     pytest.mark.settings(rate_limits=True, rate_ip_per_second=0.001, rate_ip_burst=40, rate_guest_burst=10**6),
 ]
 
-SENT = 1_200
-SENDS = 400
-
 
 @pytest.mark.settings(rate_ip_burst=10**6)  # Else it would be the rate of starts that refuses them.
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="1,200 starts", figure="404 up to the limit, then 429")
@@ -37,7 +34,7 @@ async def test_starts_under_invented_tenants_are_refused_and_limited(
         return await stack.consumer("POST", "/games/game_x/start", {}, headers={"X-Tenant-Id": f"tenant_{nth}"})
 
     monkeypatch.setattr(local_rates, "time", STOPPED)
-    answers = await asyncio.gather(*map(start, range(SENT)))
+    answers = await asyncio.gather(*map(start, range(1_200)))
     seen = Counter((answer.http, answer.reason) for answer in answers)
     assert seen.keys() == {(404, "UNKNOWN_TENANT"), (429, "RATE_LIMITED")}
     assert {answer.envelope["data"]["policy"] for answer in answers if answer.http == 429} == {LOOKUPS.name}
@@ -98,7 +95,7 @@ async def test_tenant_name_is_looked_up_in_core_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="400 sends", figure="0 codes")
 async def test_invented_tenant_gets_no_login_code(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     reasons = []
-    for nth in range(SENDS):
+    for nth in range(400):
         reasons.append((await login.start(stack, PHONE, **{"X-Tenant-Id": f"tenant_{nth}"})).reason)
     assert reasons[0] == "UNKNOWN_TENANT" and set(reasons) <= {"UNKNOWN_TENANT", "RATE_LIMITED"}
     assert "login code" not in capsys.readouterr().out
@@ -152,8 +149,7 @@ class TestEveryRoute:
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/nothing"])
     async def test_unlisted_path_is_limited_by_address(self, stack: Stack, path: str) -> None:
         for base in (stack.process.consumer_url, stack.process.admin_url):
-            answers = [await stack.http.get(base + path) for _ in range(20)]
-            assert answers[-1].status == 429
+            assert [await stack.http.get(base + path) for _ in range(20)][-1].status == 429
 
     async def test_flood_of_one_class_leaves_other_classes_open(self, stack: Stack, own_world: World) -> None:
         for _ in range(20):

@@ -49,10 +49,9 @@ async def test_large_bodies_for_invented_tenants_are_charged_by_size(stack: Stac
 
 async def test_bodies_of_four_charges_cost_no_play_that_the_shared_rate_admits(stack: Stack, own_world: World) -> None:
     game = await own_world.wheel(access="public")
-    padded = b"{}" + b" " * (TIMES_PLAYS * CHARGED_BYTES - 3)
 
     async def start(nth: int) -> tuple[int, str, str]:
-        return await ask(stack, f"/games/{game}/start", padded)
+        return await ask(stack, f"/games/{game}/start", b"{}" + b" " * (TIMES_PLAYS * CHARGED_BYTES - 3))
 
     assert Counter(await asyncio.gather(*map(start, range(BURST)))) == {(200, "", ""): BURST}
     assert (await start(0))[:2] == (429, "RATE_LIMITED")

@@ -18,8 +18,6 @@ from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import new_world
 
-_WAITING = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
-
 
 async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> None:
     """Logins of one contact lock one row and could otherwise hold every connection."""
@@ -33,7 +31,7 @@ async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> No
             flood = [asyncio.create_task(start(stack)) for _ in range(3 * pool)]
 
             async def waiting() -> int:
-                return int(await holder.fetchval(_WAITING))
+                return int(await holder.fetchval("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"))
 
             await until(waiting, lambda it: it >= bounded_at_once(pool))
             assert (await world.round(game)).code == "OK"

@@ -25,8 +25,7 @@ async def test_guest_gets_a_row_only_by_playing(world: World) -> None:
     assert (await world.play(game_id, again["session_id"], "", headers=token)).http == 200
     assert (await world.play(game_id, started["session_id"], "")).http == 200
     query = "SELECT auth_method, plays FROM players JOIN game_players USING (tenant_id, player_id) WHERE game_id = $1"
-    rows = await world.database.fetch(query, game_id)
-    assert [tuple(row) for row in rows] == [("guest", 2)]
+    assert [tuple(row) for row in await world.database.fetch(query, game_id)] == [("guest", 2)]
 
 
 async def test_guest_session_adds_no_database_query(world: World) -> None:
@@ -42,8 +41,7 @@ async def test_guest_session_adds_no_database_query(world: World) -> None:
 
 @pytest.mark.parametrize("first", ["profile", "quest", "login"])
 async def test_guest_is_recorded_as_a_guest_whatever_its_first_action(world: World, first: str) -> None:
-    game_id = await world.wheel(await world.prize(), access="public")
-    started = (await world.start(game_id, "")).data
+    started = (await world.start(await world.wheel(await world.prize(), access="public"), "")).data
     token = {"Authorization": f"Bearer {started['guest_token']}"}
     guest = started["session_id"].rpartition(".")[2]
     match first:

@@ -84,8 +84,7 @@ async def test_page_is_playable_after_two_round_trips_within_its_budget(fair: Wo
         load = await load_once(browser, fair.stack, game_id)
         if load.within:
             break
-    later = ("icon.svg", "source.js", "/views")
-    files = {path for path in list(load.sizes)[1:] if not path.endswith(later)}
+    files = {path for path in list(load.sizes)[1:] if not path.endswith(("icon.svg", "source.js", "/views"))}
     assert len(files) == 3 and files == load.preloaded, "no file is discovered by loading another"
     print(f"\nplayable after {load.needed:.0f} of {PLAYABLE_MS} ms, {load.spent:.0f} x {SLOWER} of the processor's")
     assert sum(load.sizes.values()) <= WHOLE_BYTES

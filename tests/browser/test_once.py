@@ -205,14 +205,13 @@ async def test_session_and_code_last_as_long_by_a_wrong_clock(fair: World, visit
 
 async def test_button_of_a_used_up_day_works_again_after_its_end(fair: World, visit: Visit) -> None:
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"max_plays_per_day": 1})
-    closed = "[data-state=won] button.main[aria-disabled=true]"
 
     async def is_over(route: Route) -> None:
         answer = await (await route.fetch()).json()
         await route.fulfill(json={**answer, "data": {**answer["data"], "resets_at": "1"}})
 
     async def next_day(day: int) -> None:
-        await visit.page.wait_for_selector(closed)
+        await visit.page.wait_for_selector("[data-state=won] button.main[aria-disabled=true]")
         rules = {"rules": {"max_plays_per_day": day}}
         assert (await fair.stack.admin("PUT", f"/admin/games/{game_id}", rules)).http == 200
 

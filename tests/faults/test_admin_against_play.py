@@ -45,8 +45,7 @@ class Scene:
 
 async def revoke(scene: Scene, nth: int) -> None:
     query = "SELECT reward_id FROM rewards WHERE tenant_id = $1 AND status = 'won' ORDER BY reward_id LIMIT 2 OFFSET $2"
-    rewards = await scene.stack.database.fetch(query, scene.stack.tenant_id, 2 * nth)
-    for row in rewards:
+    for row in await scene.stack.database.fetch(query, scene.stack.tenant_id, 2 * nth):
         answer = await scene.stack.admin("POST", f"/admin/rewards/{row['reward_id']}/revoke", {"reason": "a test"})
         assert answer.code == "OK" or answer.reason == "ILLEGAL_TRANSITION"  # The other admin was first.
         scene.done["revoked"] += answer.code == "OK"
@@ -147,8 +146,7 @@ async def test_changes_of_boards_and_quests_keep_the_catalogue_version(own_world
     prize_id = await own_world.prize()
     before = await stack.database.fetchval(version, stack.tenant_id)
     top = await own_world.board(prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}])
-    made = {"leaderboards": top, "quests": await own_world.quest()}
-    for kind, identifier in made.items():
+    for kind, identifier in {"leaderboards": top, "quests": await own_world.quest()}.items():
         assert (await stack.admin("PUT", f"/admin/{kind}/{identifier}", {"name": "Renamed"})).code == "OK"
         assert (await stack.admin("DELETE", f"/admin/{kind}/{identifier}")).code == "OK"
     assert await stack.database.fetchval(version, stack.tenant_id) == before

@@ -60,8 +60,7 @@ def another(stack: Stack) -> Database:
 
 
 async def violations(stack: Stack) -> list[dict[str, Any]]:
-    rows = await stack.database.fetch("SELECT * FROM violations ORDER BY violation_id")
-    return [dict(row) for row in rows]
+    return [dict(row) for row in await stack.database.fetch("SELECT * FROM violations ORDER BY violation_id")]
 
 
 def reports(name: str) -> float:
@@ -86,8 +85,7 @@ async def marks_moved(stack: Stack, *ways: str) -> None:
 
     async def fact() -> bool:
         query = "SELECT way FROM audit_marks WHERE tenant_id = $1 AND seen_until > $2"
-        rows = await stack.database.fetch(query, stack.tenant_id, now)
-        return {row["way"] for row in rows} >= set(ways)
+        return {row["way"] for row in await stack.database.fetch(query, stack.tenant_id, now)} >= set(ways)
 
     await until(fact)
 

@@ -63,9 +63,8 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_expiry_and_leases(
                 answer = await play(there, "ann", started["session_id"])
                 assert answer.data["rewards"]
             midnight = (int(now) // 86400 + 1) * 86400
-            path = f"/games/{game_id}/eligibility"
             for stack in (right, wrong):
-                reply = (await stack.core("GET", path, player_id="ann")).data
+                reply = (await stack.core("GET", f"/games/{game_id}/eligibility", player_id="ann")).data
                 assert (reply["reason"], reply["resets_at"]) == ("CAP_DAY", str(midnight))
                 session = (await start(stack, f"bob_of_{stack.process.core_url}"))["session_id"]
                 answer = await play(stack, f"bob_of_{stack.process.core_url}", session)

@@ -54,7 +54,6 @@ async def updates(engine: Any) -> int:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_hung_receivers_updates_are_proportional_to_attempts(engine: Any, hung: Receiver, streamed: bool) -> None:
     """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
-    attempts = RECEIVER_MAX * 4
     async with delivering(engine, attempt_seconds=2) as worker:
         stop = asyncio.Event()
         if streamed:
@@ -63,7 +62,7 @@ async def test_hung_receivers_updates_are_proportional_to_attempts(engine: Any, 
             for first in range(0, TASKS, 128):
                 assert not await worker.handle(messages[first : first + 128])
         sweeping = asyncio.create_task(worker.keep_sweeping(stop))
-        await until(lambda: len(hung.all) >= attempts)
+        await until(lambda: len(hung.all) >= RECEIVER_MAX * 4)
         stop.set()
         await sweeping
     assert len(hung.all) < TASKS, "an attempt for each would prove nothing"

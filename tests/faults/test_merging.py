@@ -185,8 +185,7 @@ async def test_play_that_waits_for_the_merge_is_the_players(own_world: World, st
     guest, player = await guest_who_played(own_world, collection), await log_in(stack)
     session = await own_world.session(collection, guest.player_id)
     await own_world.round(collection, player)
-    counts = "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE"
-    async with held(stack, counts, player):
+    async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", player):
         merge = asyncio.ensure_future(log_in(stack, guest))
         await until(lambda: waits(stack, "merging.lock_play_counts"))
         play = asyncio.ensure_future(own_world.play(collection, session, ""))
@@ -244,9 +243,8 @@ async def test_merges_under_load_lose_nothing_and_keep_caps(scenario: Scenario, 
         guests = [await guest_who_played(own_world, game_id) for game_id in games]
         playing = [asyncio.ensure_future(plays(guest, game_id)) for guest, game_id in zip(guests, games, strict=True)]
         await until(lambda: len(ready) >= len(games) * people)
-        contact = f"{nth}@example.com"
         redeeming = asyncio.ensure_future(redeems(guests[-1]))
-        players = await asyncio.gather(*(log_in(stack, guest, contact) for guest in (*guests, *guests)))
+        players = await asyncio.gather(*(log_in(stack, guest, f"{nth}@example.com") for guest in (*guests, *guests)))
         await asyncio.gather(redeeming, *(claims(guest) for guest in guests))
         assert len(set(players)) == 1
         return players[0], sum(await asyncio.gather(*playing)) + len(guests)

@@ -167,8 +167,7 @@ class Cores:
 @pytest.fixture
 async def cores(module_stack: Stack) -> AsyncIterator[Cores]:
     async with AsyncExitStack() as stack:
-        settings = module_stack.process.settings
-        two = [await stack.enter_async_context(running_core(settings)) for _ in range(2)]
+        two = [await stack.enter_async_context(running_core(module_stack.process.settings)) for _ in range(2)]
         yield Cores((two[0], two[1]), module_stack.tenant_id)
 
 

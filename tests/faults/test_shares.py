@@ -37,8 +37,7 @@ class Tenant:
 @asynccontextmanager
 async def tenant(stack: Stack, tenant_id: str) -> AsyncIterator[Tenant]:
     async with new_world(await make_tenant(replace(stack), tenant_id)) as world:
-        prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
-        game_id = await world.wheel(prize_id)
+        game_id = await world.wheel(await world.prize(fulfillment={"redemption_mode": "on_claim"}))
         reward_id = (await world.round(game_id)).data["rewards"][0]["reward_id"]
         quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active"}
         quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
@@ -63,8 +62,7 @@ async def rows_held(stack: Stack, like: str) -> AsyncIterator[None]:
 
 
 async def served(one: Tenant) -> bool:
-    answers = await asyncio.gather(*(ask() for ask in one.asks))
-    return {answer.http for answer in answers} <= {200, 409}
+    return {answer.http for answer in await asyncio.gather(*(ask() for ask in one.asks))} <= {200, 409}
 
 
 @pytest.mark.fault("A tenant's rows locked for 10 s", size="three tenants held, one calm", figure="20 answers OK")

@@ -36,9 +36,6 @@ SELECTOR: Final = re.compile(r"\b((?:tombola|fulfillment)_\w+)(\{[^}]*\})?")
 DATA_SECONDS: Final = 90
 RUNBOOKS: Final = (ROOT / "docs/how-to/alerts.md").read_text()
 
-with_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (package prometheus)")
-with_prometheus = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
-
 
 def selectors(expr: str) -> set[str]:
     found = set()
@@ -48,7 +45,7 @@ def selectors(expr: str) -> set[str]:
     return found
 
 
-@with_promtool
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (package prometheus)")
 @pytest.mark.parametrize("command", [("check", "rules", "tombola.yaml"), ("test", "rules", "tests.yaml")])
 def test_rules_pass_promtool(command: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *command], cwd=ALERTS, capture_output=True, text=True, check=False)
@@ -62,8 +59,7 @@ def test_every_alert_is_tested_for_firing_and_for_silence() -> None:
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
-    headings = re.findall(r"^### (Tombola\w+)$", RUNBOOKS, re.MULTILINE)
-    assert headings == [rule["alert"] for rule in RULES]
+    assert re.findall(r"^### (Tombola\w+)$", RUNBOOKS, re.MULTILINE) == [rule["alert"] for rule in RULES]
     for rule in RULES:
         assert rule["annotations"]["runbook"] == f"docs/how-to/alerts.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in ("page", "ticket")
@@ -129,7 +125,7 @@ def play(ready: dict[str, Any]) -> None:
     assert 429 in refused
 
 
-@with_prometheus
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
 class TestScrape:
     def test_prometheus_accepts_the_scrape(self, prometheus: Prometheus) -> None:
         assert prometheus.without_data({"up == 1"}) == set()

@@ -66,8 +66,7 @@ class TestOverlay:
 
     def test_every_variable_is_a_setting(self, overlay: str) -> None:
         for role, pod in pods(overlay).items():
-            unknown = variables(overlay, pod["containers"][0]).keys() - settings().keys()
-            assert not unknown, role
+            assert not (variables(overlay, pod["containers"][0]).keys() - settings().keys()), role
 
     def test_ports_are_those_of_the_settings(self, overlay: str) -> None:
         ports = {name: settings()[name] for name in settings() if name.endswith("_PORT")}

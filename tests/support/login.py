@@ -17,8 +17,7 @@ class Phone:
         self._codes: dict[str, str] = {}
 
     def code(self, contact: str = PHONE) -> str:
-        printed = self._capsys.readouterr().out
-        for line in printed.splitlines():
+        for line in self._capsys.readouterr().out.splitlines():
             if matched := re.fullmatch(r"login code (\d{6}|\d{20}) for (\S+)", line):
                 self._codes[matched[2]] = matched[1]
         return self._codes[contact]

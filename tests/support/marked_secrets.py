@@ -206,8 +206,7 @@ async def _log_in(probe: SecretProbe) -> None:
     probe.login_codes.append(code)
     wrong = {"challenge_id": challenge, "code": "000000" if code != "000000" else "111111"}
     assert (await stack.consumer("POST", "/players/auth/verify", wrong)).http == 401
-    body = {"challenge_id": challenge, "code": code}
-    logged_in = (await stack.consumer("POST", "/players/auth/verify", body)).data
+    logged_in = (await stack.consumer("POST", "/players/auth/verify", {"challenge_id": challenge, "code": code})).data
     probe.tokens += [logged_in["token"], logged_in["refresh_token"]]
     again = await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": logged_in["refresh_token"]})
     probe.tokens += [again.data["token"], again.data["refresh_token"]]

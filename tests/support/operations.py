@@ -126,9 +126,8 @@ async def make_approval(stack: Stack, player: str, scope_key: str, merchant_id: 
     approval_id = ids.make("approval")
     scope = m.Scope(tenant_id=stack.tenant_id, merchant_id=merchant_id)
     request = m.AdjustBalanceRequest(scope=scope, player_id=player, scope_key=scope_key, currency="points", amount=5)
-    shown = {"scope_key": scope_key, "currency": "points"}
     arguments = (merchant_id, "AdjustBalance", "AdjustBalance", bytes(request), b"", None)
-    about = (player, {}, shown, "somebody", b"")
+    about = (player, {}, {"scope_key": scope_key, "currency": "points"}, "somebody", b"")
     await stack.database.execute(sql.load("approvals")["insert"], stack.tenant_id, approval_id, *arguments, *about)
     return approval_id
 

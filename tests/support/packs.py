@@ -43,9 +43,8 @@ async def counts(world: World, pack_id: str) -> tuple[int, int, int]:
 async def report(world: World, pack_id: str, secret: str, receipt: str = "till-1", **who: str) -> Answer:
     """The answer to a receipt that is signed with the secret."""
     body = json.dumps({"receipt_id": receipt, **(who or {"player_id": player_of(world)})}).encode()
-    headers = sign([secret], f"msg_{receipt}", int(time.time()), body)
     url = f"{world.stack.process.admin_url}{API}/packs/{pack_id}/receipts"
     params = {"tenant_id": world.stack.tenant_id}
-    sent = {**headers, "Content-Type": "application/json"}
+    sent = {**sign([secret], f"msg_{receipt}", int(time.time()), body), "Content-Type": "application/json"}
     async with world.stack.http.post(url, data=body, headers=sent, params=params) as response:
         return Answer(response.status, response.headers, await response.json())

@@ -109,8 +109,7 @@ async def make_wheel(core: CoreProcess, connection: asyncpg.Connection, *, total
     async with aiohttp.ClientSession(base_url=core.url) as http:
 
         async def make(kind: str, **fields: object) -> str:
-            body = {"scope": {"tenant_id": TENANT}, kind: fields}
-            async with http.post(f"{API}/{kind}s", json=body) as answer:
+            async with http.post(f"{API}/{kind}s", json={"scope": {"tenant_id": TENANT}, kind: fields}) as answer:
                 return str((await answer.json())["data"][kind]["id"])
 
         campaign_id = await make("campaign", name="Autumn", status="active")

@@ -88,12 +88,10 @@ class Stack:
 
     @property
     def database(self) -> Database:
-        """The database of the tenant."""
         return self.engine.database.of(self.tenant_id)
 
     @property
     def database_url(self) -> str:
-        """The URL of the tenant's database."""
         settings = self.process.settings
         return dict(settings.databases).get(self.database.name, settings.database_url)
 

@@ -16,10 +16,9 @@ async def config_of_integration(stack: Stack, integration_id: str) -> dict[str, 
 
 
 def _opened(stack: Stack, config: dict[str, Any], context: str) -> dict[str, Any]:
-    vault = vault_of(stack.process.settings.code_keys)
 
     def open_secret(value: str) -> str:
         assert value.startswith("sealed:"), "what is secret lies open"
-        return vault.open_secret(value, context)
+        return vault_of(stack.process.settings.code_keys).open_secret(value, context)
 
     return opened(config, open_secret)[1]

@@ -77,12 +77,11 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert "from=2040-01-01" in page.url
     # Another campaign's figures never stand under this one's name.
     async with new_world(played.stack, name="Slow fair") as slow:
-        failed = {"code": "UNAVAILABLE", "message": "too much", "data": {}}
         gate = asyncio.Event()
 
         async def hold(route: Route) -> None:
             await gate.wait()
-            await route.fulfill(status=503, json=failed)
+            await route.fulfill(status=503, json={"code": "UNAVAILABLE", "message": "too much", "data": {}})
 
         await page.route(f"**/admin/campaigns/{slow.campaign_id}/figures*", hold)
         await desk.to(f"/analytics?campaign={played.campaign_id}")

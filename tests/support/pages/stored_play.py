@@ -30,9 +30,8 @@ async def shown_and_stored(fair: World, visit: Visit, game_id: str) -> tuple[dic
     )
     prizes = [tuple(one) for one in stored]
     assert prizes or row["payload"].get("caught_items", []) == [], "a loss caught nothing"
-    decided = row["outcome"]["decided"]["metadata"]
     return tells, {
-        "play": (play["id"], row["seed"], row["client_seed"], decided),
+        "play": (play["id"], row["seed"], row["client_seed"], row["outcome"]["decided"]["metadata"]),
         "prizes": prizes,
         "mine": prizes,
         "wallet": [tuple(one) for one in entries],

@@ -112,12 +112,11 @@ async def test_storage_that_is_away_stops_uploads_alone(
     made = (await upload(stack, picture(colour=3))).data
     await stack.engine.objects.close()
     campaign = await make_campaign(stack, settings={"theme": {"logo": made["url"]}})
-    page = f"/c/{campaign['id']}?tenant_id={stack.tenant_id}"
     for objects in (storage.objects(secret="wrong-secret"), storage.objects(allow=()), Storage(free_port()).objects()):
         monkeypatch.setattr(stack.engine, "objects", objects)
         assert refused(await upload(stack, picture(colour=4))) == AWAY
         assert refused(await stack.core("GET", f"/assets/{made['id']}/content")) == AWAY
-        status, _, body = await served(stack, page)
+        status, _, body = await served(stack, f"/c/{campaign['id']}?tenant_id={stack.tenant_id}")
         assert status == 200 and made["url"].encode() in body
         await objects.close()
     logged = "".join(capsys.readouterr())

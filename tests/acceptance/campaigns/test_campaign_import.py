@@ -73,8 +73,7 @@ def file_with(path: str, value: Any) -> dict[str, Any]:
 
 
 async def imported(stack: Stack, file: Any = FILE, key: str = "", **more: Any) -> Any:
-    headers = {"Idempotency-Key": key} if key else {}
-    return await stack.admin("POST", PATH, {"file": file, **more}, headers=headers)
+    return await stack.admin("POST", PATH, {"file": file, **more}, headers={"Idempotency-Key": key} if key else {})
 
 
 async def all_there(stack: Stack) -> dict[str, list[dict[str, Any]]]:
@@ -109,8 +108,7 @@ async def test_import_makes_everything_in_the_file_and_resolves_its_names(world:
     assert (campaign["status"], campaign["end_date"]) == ("CAMPAIGN_STATUS_DRAFT", 1_930_086_000)
     entries = (await all_there(stack))["audit"][:9]
     kinds = ("draw", "pack", "leaderboard", "quest", "game", "prize", "prize", "campaign")
-    creations = [f"{kind}.create" for kind in kinds]
-    assert [entry["action"] for entry in entries] == ["campaign.import", *creations]
+    assert [entry["action"] for entry in entries] == ["campaign.import", *[f"{kind}.create" for kind in kinds]]
 
 
 async def test_import_into_a_campaign_changes_only_what_differs(world: World) -> None:
@@ -199,8 +197,7 @@ async def test_import_with_one_key_makes_one_campaign(world: World) -> None:
         body = {"file": FILE, "idempotency_key": "harvest-1"}
         rivals = [asyncio.create_task(stack.core("POST", "/campaigns/import", body)) for _ in range(3)]
         await until(lambda: waits(stack, "tenancy.raise_catalog_version", "idempotency.claim"))
-    answers = [await rival for rival in rivals]
-    assert len({answer.data["campaign_id"] for answer in answers}) == 1
+    assert len({answer.data["campaign_id"] for answer in [await rival for rival in rivals]}) == 1
     assert len((await all_there(stack))["campaigns"]) == before + 1
     first = await imported(stack, key="harvest-2")
     assert (await imported(stack, key="harvest-2")).data == first.data

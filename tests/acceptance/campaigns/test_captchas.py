@@ -16,8 +16,7 @@ from tests.support.receiver import Got, receiving
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, fields_of
 
-NICK: Final = {"key": "nick", "label": {"en": "Nickname"}}
-ALTCHA: Final[dict[str, Any]] = {"fields": [NICK], "captcha": "altcha"}
+ALTCHA: Final[dict[str, Any]] = {"fields": [{"key": "nick", "label": {"en": "Nickname"}}], "captcha": "altcha"}
 
 
 async def submit(stack: Stack, campaign_id: str, player: str, captcha: str = "") -> Answer:

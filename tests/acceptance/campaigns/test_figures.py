@@ -100,8 +100,7 @@ async def test_figures_count_a_start_that_is_decided_again_once(module_stack: St
 
     players = [f"{kind}_{n}" for n in range(4) for kind in ("new", "full")]
     for _ in range(5):
-        answers = await asyncio.gather(*map(start, players))
-        assert [code == "OK" for code in answers] == [True, False] * 4
+        assert [code == "OK" for code in await asyncio.gather(*map(start, players))] == [True, False] * 4
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
 
 

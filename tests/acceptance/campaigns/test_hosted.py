@@ -107,8 +107,7 @@ async def test_gallery_campaign_is_applied_and_its_games_can_be_played(world: Wo
     campaign_id = await applied(stack, name)
     made = (await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"status": "active"})).data
     games = (await stack.admin("GET", "/admin/games", campaign_id=campaign_id)).data["items"]
-    quests = (await stack.admin("GET", "/admin/quests", campaign_id=campaign_id)).data["items"]
-    for quest in quests:
+    for quest in (await stack.admin("GET", "/admin/quests", campaign_id=campaign_id)).data["items"]:
         assert (await stack.consumer("POST", f"/quests/{quest['id']}/complete", {}, player="ann")).data["turns_granted"]
     assert made["status"] == "CAMPAIGN_STATUS_ACTIVE" and games
     payloads: dict[str, Any] = {

@@ -156,10 +156,8 @@ async def test_live_stream_of_a_merchants_staff_is_limited_to_the_merchant(modul
         prize = await world.prize(total=10, campaign_id=world.campaign_id)
         await world.round(await world.wheel(prize))
         for merchant_id, sees in (("one", True), ("two", False)):
-            stack = replace(module_stack, merchant_id=merchant_id)
-            async with watching(stack) as events:
-                event = await first(events, lambda data: True)
-                assert (prize in str(event["prizes"])) is sees
+            async with watching(replace(module_stack, merchant_id=merchant_id)) as events:
+                assert (prize in str((await first(events, lambda data: True))["prizes"])) is sees
 
 
 async def test_live_stream_goes_on_after_core_was_away(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

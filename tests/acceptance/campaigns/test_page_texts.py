@@ -86,8 +86,7 @@ async def test_unusable_part_of_the_page_is_warned_of(stack: Stack) -> None:
     wrong |= {"after": {"url": "javascript:alert(1)", "redirect_seconds": 601, "share": "yes"}}
     body = {"name": "Page", "settings": {"page": wrong, "theme": {"logo": "http://brand.example/a.png"}}}
     made: Answer = await stack.admin("POST", "/admin/campaigns", body)
-    warned = {one["field"] for one in made.data["warnings"]}
-    assert warned == {
+    assert {one["field"] for one in made.data["warnings"]} == {
         *("settings.page.texts", "settings.page.texts.title", "settings.page.texts.intro", "settings.theme.logo"),
         *("settings.page.after.url", "settings.page.after.redirect_seconds", "settings.page.after.share"),
     }

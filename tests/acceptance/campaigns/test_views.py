@@ -18,8 +18,6 @@ LINUX: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox
 BOT: Final = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 DEVICES: Final = {IPHONE: "phone", TABLET: "tablet", LINUX: "desktop"}
 
-from_proxies = pytest.mark.settings(country_header="X-Country", trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
-
 
 async def view(stack: Stack, campaign_id: str, address: str = "203.0.113.1", agent: str = LINUX, **more: Any) -> Any:
     headers = {"User-Agent": agent, "X-Forwarded-For": address, "X-Country": more.pop("country", "")}
@@ -34,7 +32,7 @@ def by(rows: list[dict[str, Any]], *names: str) -> Counter[Any]:
     return Counter({tuple(row[name] for name in names): row["views"] for row in rows})
 
 
-@from_proxies
+@pytest.mark.settings(country_header="X-Country", trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
 async def test_figures_count_a_replayed_log_of_views(stack: Stack) -> None:
     news = {"id": "news", "text": {"en": "Send me news."}}
     campaign_id = (await make_campaign(stack, entry={"consents": [news]}))["id"]

@@ -25,8 +25,7 @@ async def claim(stack: Stack, campaign_id: str, *hosts: str) -> Any:
 
 
 async def page(stack: Stack, host: str, path: str = "/") -> tuple[int, str]:
-    url = f"{stack.process.consumer_url}{path}"
-    async with stack.http.get(url, headers={"Host": host}) as response:
+    async with stack.http.get(f"{stack.process.consumer_url}{path}", headers={"Host": host}) as response:
         return response.status, await response.text()
 
 

@@ -53,8 +53,7 @@ async def test_tenant_lives_wholly_in_the_database_it_was_created_in(home: Stack
     assert await rows_of(urls["home"], eu.tenant_id) == {}
     assert {"tenants", "plays", "rewards", "audit_entries"} <= set(await rows_of(urls["eu"], eu.tenant_id))
     # The background jobs of its database count its play.
-    part = eu.database.of(eu.tenant_id)
-    await until(lambda: part.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
+    await until(lambda: eu.database.of(eu.tenant_id).fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
 
 
 async def test_unknown_database_is_a_field_error(home: Stack) -> None:
@@ -70,8 +69,7 @@ async def test_hosts_of_an_interrupted_creation_are_free_for_its_retry(home: Sta
 
     async def create(key: str) -> Answer:
         body = {"name": "Fair", "database": "eu", "hosts": ["fair.example"]}
-        headers = {"Idempotency-Key": key}
-        return await home.admin("POST", "/admin/tenants", body, roles=("platform",), headers=headers)
+        return await home.admin("POST", "/admin/tenants", body, roles=("platform",), headers={"Idempotency-Key": key})
 
     await at_home.execute("ALTER TABLE tenant_databases ADD CONSTRAINT interrupts CHECK (database <> 'eu')")
     assert (await create("k")).http >= 500
@@ -104,8 +102,7 @@ async def test_other_processes_route_a_new_tenant_at_once(home: Stack) -> None:
 
 
 async def test_revocations_of_every_database_reach_the_edges(home: Stack) -> None:
-    eu = await tenant_in(home, "eu")
-    for stack in (home, eu):
+    for stack in (home, await tenant_in(home, "eu")):
         token = stack.token("ann", ("admin",))
         asked = {"Authorization": f"Bearer {token}"}
         assert (await stack.admin("GET", "/admin/campaigns", headers=asked)).http == 200
@@ -127,8 +124,7 @@ async def test_copy_of_a_tenant_that_lives_elsewhere_is_left_alone(home: Stack) 
     database = home.engine.database
     assert isinstance(database, Databases)
     await database.home.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Copy')", eu.tenant_id)
-    query = "SELECT tenant_id FROM tenants"
-    found = {part.name: await at(part, database.tenants(query)) for part in database.parts}
+    found = {part.name: await at(part, database.tenants("SELECT tenant_id FROM tenants")) for part in database.parts}
     assert eu.tenant_id in found["eu"] and eu.tenant_id not in found["home"]
     listed = (await home.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
     assert [one["name"] for one in listed if one["id"] == eu.tenant_id] == ["Fair"]

@@ -58,9 +58,8 @@ class Desk:
 @asynccontextmanager
 async def core(desk: Desk) -> AsyncIterator[tuple[RpcServer, str]]:
     server = RpcServer(desk)
-    address = await server.start("127.0.0.1", 0)
     try:
-        yield server, address
+        yield server, await server.start("127.0.0.1", 0)
     finally:
         await server.stop()
 
@@ -229,8 +228,7 @@ class TestReplicas:
             writer.close()
 
         breaker = await asyncio.start_server(break_off, "127.0.0.1", 0)
-        broken = f"127.0.0.1:{breaker.sockets[0].getsockname()[1]}"
-        async with breaker, edge(broken, address) as caller:
+        async with breaker, edge(f"127.0.0.1:{breaker.sockets[0].getsockname()[1]}", address) as caller:
             with pytest.raises(Fault) as caught:
                 await create(caller, "lost-create")  # The turn of the broken one.
             assert caught.value.reason == "CORE_UNAVAILABLE"
@@ -254,8 +252,7 @@ class TestReplicas:
             writer.close()
 
         stranger = await asyncio.start_server(be_strange, "127.0.0.1", 0)
-        strange = f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
-        async with stranger, edge(strange, address) as caller:
+        async with stranger, edge(f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}", address) as caller:
             assert [await create(caller, name) for name in ("one", "two", "three")] == ["one", "two", "three"]
         assert (bytes(heard[: len(HELLO)]), desk.seen) == (HELLO, ["one", "two", "three"])
         assert b"one" not in heard

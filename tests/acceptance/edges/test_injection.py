@@ -45,8 +45,6 @@ BREAKS: Final = frozenset("\r\n\t")
 UNSEEN: Final = frozenset("\x01\x08\x1b\x7f\x85\u200b\u2028\u2029\u202e\u2060\ufeff\ufffe\uffff")
 """Those of the strings' characters that no text may hold which people are shown."""
 
-FREE_OBJECTS: Final = frozenset({"settings", "ui", "attributes"})
-
 
 def free_texts(message: Any, at: str = "") -> Iterator[str]:
     for name, field in fields_of(message).items():
@@ -69,7 +67,7 @@ def free_objects(operation: Operation) -> list[str]:
     if not operation.resource:
         return []
     fields = fields_of(fields_of(operation.request)[operation.resource].type)
-    return [f"{operation.resource}.{name}" for name in fields if name in FREE_OBJECTS]
+    return [f"{operation.resource}.{name}" for name in fields if name in {"settings", "ui", "attributes"}]
 
 
 def is_open(operation: Operation) -> bool:

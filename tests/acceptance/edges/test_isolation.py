@@ -1,6 +1,6 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,8 +16,6 @@ from tests.support.operations import WITH_BODY, Body, Ids, body_of, edge_body, f
 from tests.support.references import named_by, references, said_of_each, text_of, without_ids
 from tests.support.stack import OTHER_TENANT, Stack, make_tenant, new_stack, settings_of
 from tests.support.tables import Contents, contents
-
-SURFACES: Final = ("core", "rpc", "consumer", "admin")
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def served(surface: str, operation: Operation) -> bool:
     return operation.scoped and serves(surface, operation)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("surface", ("core", "rpc", "consumer", "admin"))
 @pytest.mark.fault("Ids of another tenant", size="every route", figure="the answer of an unknown id")
 async def test_id_of_another_tenants_thing_is_answered_as_an_unknown_id(two: Two, surface: str) -> None:
     before, unknown = await two.contents(), unknown_like(two.anns)
@@ -161,8 +159,7 @@ async def test_body_that_names_another_tenants_thing_is_answered_as_an_unknown_i
     unknown, tried, told_apart = unknown_like(two.anns), set(), []
     for operation in (row for row in WITH_BODY if row.scoped):
         for place in references(operation.request):
-            kind = named_by(place)
-            if not kind or (place == ("player_id",) and not serves("admin", operation)):
+            if not named_by(place) or (place == ("player_id",) and not serves("admin", operation)):
                 continue  # A player's id is the caller's word on Core, and is made on first use.
             if said := await said_of_each(two.bob, operation, two.bobs, place, two.anns, unknown):
                 tried.add((operation.name, place[-1]))

@@ -339,9 +339,8 @@ async def manage(ask: Conforming, known: Ids) -> None:
         await world.round(game, "bob")
         board = (await make_board(ask, world.campaign_id, metric="plays"))["id"]
         draw = {"tickets": {"currency": "coin"}, "prizes": [{"prize_id": mug, "count": 1}], "alternates": 1}
-        event = {"kind": "event", "count": 1}
         bodies: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("quests", {"type": "daily", "turns": 1, "status": "active", "condition": event}),
+            ("quests", {"type": "daily", "turns": 1, "status": "active", "condition": {"kind": "event", "count": 1}}),
             *(("packs", {"gives": {"turns": 1}}), ("draws", {**draw, "randomness": {"kind": "INTERNAL"}})),
         )
         made = {kind: (await ask.admin("POST", f"/admin/{kind}", of_world | body)).data["id"] for kind, body in bodies}

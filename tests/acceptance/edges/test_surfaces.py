@@ -99,8 +99,7 @@ async def test_key_of_a_body_that_differs_from_the_header_is_refused(stack: Stac
 
 
 async def test_cached_render_shows_a_change_at_once(stack: Stack) -> None:
-    campaign = await make_campaign(stack)
-    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
     path = f"/games/{game['id']}/render"
     assert (await stack.consumer("GET", path)).data["name"] == "Wheel"
     calls = stack.database.round_trips if stack.engine else 0

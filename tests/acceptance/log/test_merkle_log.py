@@ -415,8 +415,7 @@ async def test_other_missing_plays_are_named(world: World, tmp_path: Path, monke
     await append(stack)
     mine = (await world.round(await world.wheel())).data["play_id"]
     body, witness = await written(world, tombola), await new_witness(stack)
-    differing = {**body, "digest": "0" * 64}
-    refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", differing)
+    refused = await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/archive", {**body, "digest": "0" * 64})
     assert refused.reason == "FILE_DIFFERS" and len(await world.plays()) == 7
     body["last_leaf"] += 999  # Not in the log yet.
     with monkeypatch.context() as patch:

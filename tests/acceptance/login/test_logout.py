@@ -122,9 +122,8 @@ async def test_logout_with_a_wrong_field_is_refused(stack: Stack, phone: Phone) 
 
 async def test_login_ends_however_often_it_is_refreshed(stack: Stack, phone: Phone) -> None:
     token = (await log_in(stack, phone))["refresh_token"]
-    settings = stack.process.settings
     lives = "SELECT extract(epoch FROM {} - created_at) FROM logins"
-    assert int(await stack.database.fetchval(lives.format("ends_at"))) == settings.login_seconds
+    assert int(await stack.database.fetchval(lives.format("ends_at"))) == stack.process.settings.login_seconds
     await stack.database.execute("UPDATE logins SET ends_at = now() + interval '1 hour'")
     token = (await refresh(stack, token)).data["refresh_token"]
     assert await stack.database.fetchval("SELECT expires_at = ends_at FROM logins")

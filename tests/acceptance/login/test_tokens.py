@@ -55,9 +55,8 @@ def staff(roles: list[str], **changes: Any) -> str:
 
 
 def foreign(key: Any = KEY, kid: str | None = "rsa", **changes: Any) -> str:
-    headers = {"kid": kid} if kid else None
     said = claims(**{"iss": "https://issuer.example", "aud": "games", **changes})
-    return jwt.encode(said, key, algorithm="RS256", headers=headers)
+    return jwt.encode(said, key, algorithm="RS256", headers={"kid": kid} if kid else None)
 
 
 def b64(value: Any) -> str:

@@ -88,8 +88,7 @@ async def test_callback_error_is_text_that_can_be_shown(stack: Any, engine: Any,
 
 @pytest.mark.fault("Callback replay", size="10 at once", figure="1 effect")
 async def test_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id: str) -> None:
-    answers = await asyncio.gather(*[call(stack, task_id) for _ in range(10)])
-    assert [http for http, _ in answers] == [200] * 10
+    assert [http for http, _ in await asyncio.gather(*[call(stack, task_id) for _ in range(10)])] == [200] * 10
     fulfilled_at = await engine.database.fetchval("SELECT fulfilled_at FROM rewards")
     await call(stack, task_id)
     assert await engine.database.fetchval("SELECT fulfilled_at FROM rewards") == fulfilled_at
@@ -199,8 +198,7 @@ async def test_manual_delivery_is_awaited_for_ever(own_world: World, stack: Stac
     request: Any = None
     assert await CHANNEL_PROVIDERS.require("manual", "channel")(request, request) == Awaiting(seconds=0)
     fulfillment = {"channel": "webhook", "config": {"url": "http://203.0.113.7/"}}
-    game_id = await own_world.wheel(await own_world.prize(fulfillment=fulfillment))
-    await own_world.round(game_id)
+    await own_world.round(await own_world.wheel(await own_world.prize(fulfillment=fulfillment)))
     # As a plugin's channel for people leaves it, or one that was changed to `manual` after the win.
     await own_world.database.execute("UPDATE prizes SET channel = 'manual', channel_config = '{}'")
     await own_world.database.execute("UPDATE tasks SET next_attempt_at = now()")

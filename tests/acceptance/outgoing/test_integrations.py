@@ -69,8 +69,7 @@ async def test_integration_without_a_secret_gets_one_and_shows_it_once(stack: An
 
 
 async def test_integration_update_keeps_omitted_fields_and_the_secret(stack: Any, receiver: Receiver) -> None:
-    integration_id = await register(stack, receiver, "x")
-    path = f"/admin/integrations/{integration_id}"
+    path = f"/admin/integrations/{await register(stack, receiver, 'x')}"
     body = {"events": ["y"], "config": {"url": receiver.url, "headers": {"X-Way": "new"}}}
     answer = await stack.admin("PUT", path, body)
     assert (answer.data["events"], answer.data["config"]["secret_set"]) == (["y"], True)
@@ -185,8 +184,7 @@ async def test_event_after_an_erasure_is_kept(stack: Any, receiver: Receiver) ->
 
 
 async def test_stored_answer_is_short_and_masks_secrets(stack: Any, receiver: Receiver) -> None:
-    headers = {"X-Api-Key": "key-of-the-receiver"}
-    integration_id = await register(stack, receiver, "x", config={"headers": headers})
+    integration_id = await register(stack, receiver, "x", config={"headers": {"X-Api-Key": "key-of-the-receiver"}})
 
     async def echo(request: Any) -> web.Response:
         return web.Response(text=f"{dict(request.headers)} {SECRET} {'x' * 5_000}")

@@ -19,8 +19,7 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 EMAIL: Final = {"key": "email", "label": {"en": "E-mail"}, "kind": "ENTRY_FIELD_KIND_EMAIL"}
-NAME: Final = {"key": "first_name", "label": {"en": "Name"}}
-ENTRY: Final = {"mode": "ENTRY_MODE_OPEN", "fields": [EMAIL, NAME]}
+ENTRY: Final = {"mode": "ENTRY_MODE_OPEN", "fields": [EMAIL, {"key": "first_name", "label": {"en": "Name"}}]}
 KINDS: Final = ("WON", "CODE_DELIVERED", "REMINDER", "DRAW_RESULT")
 
 
@@ -143,8 +142,7 @@ async def test_template_names_the_placeholder_that_it_does_not_have(own_world: W
 
 
 async def test_integration_of_messages_changes_with_them_alone(own_world: World, stack: Stack) -> None:
-    integration_id = await send(own_world, template("WON"))
-    path = f"/admin/integrations/{integration_id}"
+    path = f"/admin/integrations/{await send(own_world, template('WON'))}"
     body = {"type": "INTEGRATION_TYPE_EMAIL", "events": ["prize_won"]}
     assert fields_of(await stack.admin("POST", "/admin/integrations", body)) == ["type"]
     for verb, below in (("PUT", ""), ("POST", "/test"), ("POST", "/rotate"), ("DELETE", "")):
@@ -191,8 +189,7 @@ async def test_message_that_is_not_sent_says_why(own_world: World, stack: Stack,
     [shown] = (await stack.admin("GET", "/admin/players/ann/messages")).data["items"]
     facts = ("MESSAGE_KIND_WON", "Mug", "INTEGRATION_DELIVERY_STATUS_SKIPPED", no_address[1])
     assert (shown["kind"], shown["subject"], shown["status"], shown["error"]) == facts
-    of_reward = (await stack.admin("GET", f"/admin/rewards/{shown['reward_id']}")).data["messages"]
-    assert of_reward == [shown]
+    assert (await stack.admin("GET", f"/admin/rewards/{shown['reward_id']}")).data["messages"] == [shown]
 
 
 async def test_refused_mails_stop_no_others(own_world: World, stack: Stack, mailbox: Mailbox) -> None:

@@ -118,9 +118,8 @@ async def test_google_sheet_gets_a_row_with_a_cached_token(target: Service) -> N
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_csv_line_is_signed_and_without_formulas(target: Service, method: str) -> None:
-    columns = ["data.name", "data.n", "entry.city"]
     config = {"url": f"{target.base}/rows?key=1", "secret": SECRET, "headers": {"X-Key": "k"}, "method": method}
-    await target.make("spreadsheet", "csv", columns=columns, **config, **ASKED)
+    await target.make("spreadsheet", "csv", columns=["data.name", "data.n", "entry.city"], **config, **ASKED)
     event_id = await target.emit(name='a,"b"\n', n=-5)
     (got,) = target.receiver.all
     assert (got.request.method, got.headers["X-Key"]) == (method, "k")
@@ -212,22 +211,19 @@ async def test_text_is_sent_in_the_services_shape(target: Service, name: str) ->
 
 
 URL: Final = {"url": "https://a.example"}
-SHEET: Final = {"service": "google_sheets", "spreadsheet_id": "1" * 20}
 NUMBERS: Final = {"account_sid": "x", "from": "+0"}
-NESTED: Final = {"fields": {"a": "id", "a.b": "id"}}
-HOOK: Final = {"secret": "https://a.example", "text": "x"}
 WRONG: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     *(("crm", {"service": "x"}, {"service"}), ("sms", {**URL}, {"service"})),
     ("spreadsheet", {"service": "google_sheets"}, {"spreadsheet_id", "secret"}),
-    ("spreadsheet", {**SHEET, "secret": "{}"}, {"secret"}),
+    ("spreadsheet", {"service": "google_sheets", "spreadsheet_id": "1" * 20, "secret": "{}"}, {"secret"}),
     (
         *("spreadsheet", {"service": "csv", "url": "x", "columns": ["id", "x"], "method": "GET"}),
         {"url", "columns[1]", "method"},
     ),
     ("crm", {"service": "hubspot", "secret": "a b"}, {"include", "secret"}),
-    ("crm", {"service": "json", **URL, **NESTED}, {"fields.a"}),
+    ("crm", {"service": "json", **URL, "fields": {"a": "id", "a.b": "id"}}, {"fields.a"}),
     ("sms", {"service": "twilio", **NUMBERS, "text": "{x}", "secret": "t"}, {*NUMBERS, "text", "to"}),
-    ("messaging", {"service": "slack", **HOOK, **URL}, {"url"}),
+    ("messaging", {"service": "slack", "secret": "https://a.example", "text": "x", **URL}, {"url"}),
 ]
 
 

@@ -38,8 +38,7 @@ async def test_code_gives_turns_once_and_its_key_repeats_the_reply(world: World)
 
 
 async def test_unknown_code_is_refused_as_one_of_another_campaign(world: World) -> None:
-    other = World(world.stack, (await make_campaign(world.stack))["id"])
-    await make_pack(other, "OTHER-0001")
+    await make_pack(World(world.stack, (await make_campaign(world.stack))["id"]), "OTHER-0001")
     await make_pack(world, "PAUSED-0001", status="paused")
     found = [await redeem(world, code, "eve") for code in ("OTHER-0001", "NOBODYS-01", "PAUSED-0001")]
     refusals = {(one.http, one.reason, one.envelope["message"]) for one in found}
@@ -150,8 +149,7 @@ async def test_campaign_of_many_wrong_codes_refuses_only_those_who_guessed(world
 
 async def test_imported_codes_are_stored_as_hashes_and_counted_once_per_campaign(world: World) -> None:
     first = await make_pack(world, "ONE-0001", "TWO-0002")
-    second = await make_pack(world)
-    url = f"/admin/packs/{second}/codes"
+    url = f"/admin/packs/{await make_pack(world)}/codes"
     answer = await world.stack.admin("POST", url, {"codes": ["ONE-0001", "one ooo1", "THREE-0003", "short"]})
     assert [answer.data[name] for name in ("added", "duplicates", "invalid", "available")] == [1, 2, 1, 1]
     assert await counts(world, first) == (2, 0, 0)

@@ -153,7 +153,6 @@ async def test_milestone_goes_from_locked_to_claimable(world: World) -> None:
 
 
 HOUR, DAY = 3_600, 86_400
-CLOSED = (400, "FAILED_PRECONDITION", "CAMPAIGN_CLOSED")
 
 
 def ago(seconds: int) -> int:
@@ -182,7 +181,7 @@ async def test_redeem_is_open_after_the_end_until_redeem_until(own_world: World,
     else:
         paused = {"status": "CAMPAIGN_STATUS_PAUSED"} if ended.startswith("paused") else {}
         await put(stack, own_world, end_date=ago(HOUR), redeem_until=until, **paused)
-    assert refused(await own_world.start(game_id)) == CLOSED
+    assert refused(await own_world.start(game_id)) == (400, "FAILED_PRECONDITION", "CAMPAIGN_CLOSED")
     assert (await own_world.redeem(game_id, "one")).data["milestone"]["status"] == "MILESTONE_STATUS_GRANTED"
     assert (await own_world.redeem(game_id, "two")).reason == "OUT_OF_STOCK"
     assert (await own_world.redeem(game_id, "one")).reason == "ALREADY_GRANTED"
@@ -206,8 +205,7 @@ async def test_claim_is_open_after_redeem_until(own_world: World, stack: Stack) 
     ],
 )
 async def test_redeem_until_before_the_end_is_refused(stack: Stack, fields: dict[str, Any]) -> None:
-    body = {"name": "Autumn", **fields}
-    assert fields_of(await stack.admin("POST", "/admin/campaigns", body)) == ["redeem_until"]
+    assert fields_of(await stack.admin("POST", "/admin/campaigns", {"name": "Autumn", **fields})) == ["redeem_until"]
     made = await make_campaign(stack)
     assert fields_of(await stack.admin("PUT", f"/admin/campaigns/{made['id']}", fields)) == ["redeem_until"]
     dated = await make_campaign(stack, end_date=1_000, redeem_until=1_000)

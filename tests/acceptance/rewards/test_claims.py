@@ -67,8 +67,7 @@ async def test_prize_keeps_its_channel_until_fulfil_and_its_owner_alone_sees_a_c
 
 async def test_expiry_reaches_tenants_in_batches(stack: Stack, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "BATCH", 2)
-    other = await Shelf(shelf.engine, OTHER_TENANT).open()
-    for place in (shelf, other):
+    for place in (shelf, await Shelf(shelf.engine, OTHER_TENANT).open()):
         prize_id = await place.prize()
         for _ in range(5):
             await place.reward(prize_id, expires_in_seconds=-1)

@@ -88,8 +88,7 @@ async def test_alerts_fire_once_from_processes_that_check_at_once(shop: World) -
     game = await shop.wheel(await shop.prize(value=10, total=5, low_stock_at=4, **EUR))
     await budget(shop, 10)
     await shop.round(game)
-    looks = await asyncio.gather(*(look(shop) for _ in range(6)))
-    events = sorted(one for found in looks for one in found)
+    events = sorted(one for found in await asyncio.gather(*(look(shop) for _ in range(6))) for one in found)
     assert events == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100), ("prizes.low_stock", 4)]
 
 

@@ -27,9 +27,8 @@ async def won(world: World, *, count: int = 1, player: str = "ann", **prize: Any
 
 
 async def bulk(stack: Stack, act: str, ids: list[str], key: str = "", **more: Any) -> Answer:
-    headers = {"Idempotency-Key": key} if key else {}
     body = {"act": f"BULK_ACT_{act}", "ids": ids, **more}
-    return await stack.admin("POST", "/admin/rewards/bulk", body, headers=headers)
+    return await stack.admin("POST", "/admin/rewards/bulk", body, headers={"Idempotency-Key": key} if key else {})
 
 
 def reasons(answer: Answer) -> dict[str, str]:

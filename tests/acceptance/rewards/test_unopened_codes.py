@@ -96,8 +96,7 @@ async def test_rewards_list_marks_the_unopenable_code_alone(stack: Stack, shelf:
     counted = CODES_UNAVAILABLE._value.get()
     await shelf.engine.database.execute(LOST, lost)
     items = (await stack.consumer("GET", "/rewards/me", player=ANN)).data["items"]
-    shown = {item["id"]: (item["code"], item["code_error"], item["status"]) for item in items}
-    assert shown == {
+    assert {item["id"]: (item["code"], item["code_error"], item["status"]) for item in items} == {
         rewards[0]: ("", "CODE_UNAVAILABLE", "REWARD_STATUS_FULFILLED"),
         rewards[1]: ("MUG-1", "", "REWARD_STATUS_FULFILLED"),
     }

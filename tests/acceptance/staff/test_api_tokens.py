@@ -47,8 +47,7 @@ async def until_refused(stack: Stack, token: str, why: tuple[int, str, str] = IN
 
 @asynccontextmanager
 async def new_edge(stack: Stack, core: Any = None) -> AsyncIterator[Edge]:
-    caller = core or Core(stack.engine)
-    edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral, staff=True)
+    edge = Edge.build(stack.process.settings, core or Core(stack.engine), stack.engine.ephemeral, staff=True)
     yield edge
     await edge.close()
 

@@ -58,8 +58,7 @@ async def test_own_request_is_neither_approved_nor_rejected(office: Stack) -> No
 async def test_api_token_or_its_maker_is_no_second_person(office: Stack) -> None:
     player = await player_of(office, "by_token")
     tag = bearer((await token_of(office, "ann"))["secret"])
-    own = waiting(await ask(office, player))
-    path = f"/admin/approvals/{own['id']}/approve"
+    path = f"/admin/approvals/{waiting(await ask(office, player))['id']}/approve"
     answer = await office.admin("POST", path, {"reason": "r"}, roles=(), headers=tag)
     assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
     body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
@@ -362,5 +361,4 @@ async def test_request_of_a_revoked_token_is_not_kept(office: Stack) -> None:
 async def test_operations_that_may_wait_document_approval_needed() -> None:
     from runtime.operations import OPERATIONS
 
-    may_wait = {row.name for row in OPERATIONS if "APPROVAL_NEEDED" in row.refusals}
-    assert may_wait == set(review.KINDS)
+    assert {row.name for row in OPERATIONS if "APPROVAL_NEEDED" in row.refusals} == set(review.KINDS)

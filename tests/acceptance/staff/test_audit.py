@@ -19,8 +19,7 @@ async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:
 
 async def entries_of(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
     query = "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id"
-    rows = await stack.database.fetch(query, tenant_id or stack.tenant_id, action)
-    return [dict(row) for row in rows]
+    return [dict(row) for row in await stack.database.fetch(query, tenant_id or stack.tenant_id, action)]
 
 
 async def test_change_is_noted_with_actor_before_after_and_trace(stack: Any) -> None:

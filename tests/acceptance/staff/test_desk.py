@@ -33,8 +33,7 @@ async def test_player_search_masks_contacts_and_pages(module_stack: Stack) -> No
     assert "veil0@" not in str(answer.envelope) and "v***@example.com" in str(answer.envelope)
     cursor = answer.data["pagination"]["next_cursor"]
     rest = await module_stack.admin("GET", "/admin/players", q="veil ", limit=2, cursor=cursor)
-    seen = [player["id"] for player in answer.data["items"] + rest.data["items"]]
-    assert seen == sorted(ids, reverse=True)
+    assert [player["id"] for player in answer.data["items"] + rest.data["items"]] == sorted(ids, reverse=True)
     shown = (await module_stack.admin("GET", f"/admin/players/{ids[0]}")).data["player"]["contacts"]
     assert [(contact["value"], contact["type"]) for contact in shown] == [("v***@example.com", "CONTACT_TYPE_EMAIL")]
 
@@ -96,8 +95,7 @@ async def test_turns_are_given_once_for_a_key_and_noted(world: World) -> None:
     path = f"/admin/players/{player}/turns/ledger"
     first = await world.stack.admin("GET", path, limit=2)
     rest = await world.stack.admin("GET", path, limit=2, cursor=first.data["pagination"]["next_cursor"])
-    found = [row["amount"] for row in (*first.data["items"], *rest.data["items"])]
-    assert found == [1, -1, 1, 2]
+    assert [row["amount"] for row in (*first.data["items"], *rest.data["items"])] == [1, -1, 1, 2]
 
 
 async def test_turns_with_a_wrong_field_are_refused(world: World) -> None:

@@ -164,6 +164,7 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
 async def test_page_of_a_campaign_without_games_takes_entries_and_withdrawals(fair: World, visit: Visit) -> None:
     entry = {**ENTRY, "mode": "ENTRY_MODE_OPEN", "min_age": 0, "fields": ENTRY["fields"][:1]}
     campaign_id = (await make_campaign(fair.stack, entry=entry, name="Raffle"))["id"]
+    await make_draw(fair.stack, campaign_id, await World(fair.stack, campaign_id).prize())
     page, asked = visit.page, f"/c/{campaign_id}?tenant_id={fair.stack.tenant_id}"
 
     async def open_form(label: str) -> None:
@@ -173,7 +174,7 @@ async def test_page_of_a_campaign_without_games_takes_entries_and_withdrawals(fa
             await page.wait_for_selector(f"[data-entry] button:text-is('{label}')")
             await visit.shot(f"raffle-{label}-{width}")
         assert await violations(page) == []
-        await page.click("[data-entry] button")
+        await page.click("[data-entry] button.main")
         await page.wait_for_selector(FORM)
         await visit.shot(f"raffle-form-{label}")
 
@@ -183,6 +184,11 @@ async def test_page_of_a_campaign_without_games_takes_entries_and_withdrawals(fa
         await page.check(f"{FORM} [name={name}]")
     await page.click(f"{FORM} [data-act=entry]")
     await page.wait_for_selector("[data-entry] >> text=Your entry is saved.")
+    for name, shown in (("draws", "[data-draw]"), ("rewards", ".blank"), ("login", "form")):
+        await page.click(f"[data-panel={name}]")
+        await page.wait_for_selector(f"dialog [data-name={name}] {shown}")
+        await page.keyboard.press("Escape")
+        await page.wait_for_selector("dialog", state="detached")
     over = {"status": "CAMPAIGN_STATUS_ENDED"}
     assert (await fair.stack.admin("PUT", f"/admin/campaigns/{campaign_id}", over)).http == 200
     await open_form("View")

@@ -1,4 +1,5 @@
-// The entry form of a campaign without games, on the campaign's page: a button that opens it.
+// The entry form of a campaign without games, on the campaign's page: a button that opens it, and the panels of prizes,
+// draws and the account.
 import { Api } from "../widget/api.js";
 import { h } from "../widget/dom.js";
 import { loadModule } from "../widget/load_module.js";
@@ -23,11 +24,15 @@ const entryOf = async () => (identity.token ? api.get(`/campaigns/${encodeURICom
 const [campaign, words, entry] = await Promise.all([api.get(`/public/campaigns/${encodeURIComponent(id)}`), Words.load(choose([identity.login?.player.locale, ...navigator.languages])), entryOf()]);
 await words.more();
 // There is no game to ask about.
-const round = Object.assign(new Round(api, ""), /** @type {any} */ ({ render: { campaign_id: id, prizes: [] }, look: update }));
+const round = Object.assign(new Round(api, ""), /** @type {any} */ ({ render: { campaign_id: id, prizes: [], ui: {} }, standing: { can_play: false }, look: update }));
 rounds.add(round);
 const said = h("p", { class: "left", role: "status" });
 const button = h("button", { class: "main", type: "button", onclick: () => void openPanel(view, "entry") });
-const frame = h("div", { class: "frame", lang: words.locale, dir: words.direction }, said, button);
+const tile = (/** @type {string} */ name, /** @type {string} */ picture) =>
+  h("button", { class: "tile", type: "button", "data-panel": name, onclick: () => void openPanel(view, name) }, h("span", { class: "picture", "aria-hidden": "true" }, picture), words.t(name));
+const tiles = [campaign.draws?.length && tile("draws", "🎫"), tile("rewards", "🎟️"), !identity.given && tile("login", "👤")];
+const panels = h("nav", { class: "panels", "aria-label": words.t("panels") }, ...tiles);
+const frame = h("div", { class: "frame", lang: words.locale, dir: words.direction }, said, button, panels);
 const view = /** @type {any} */ ({ host: place, round, words, frame, left: said, say: (/** @type {string} */ text) => (said.textContent = text) });
 new Look(campaign.settings ?? {}).dress(frame);
 Object.assign(frame.style, { padding: "0", background: "none", overflow: "visible" }); // The page around it has the ground.

@@ -41,8 +41,7 @@ async def test_board_with_wrong_fields_names_all_of_them(stack: Stack) -> None:
     ranks = ((1, 3, prize_id), (3, 3, prize_id), (5, 4, prize_id), (0, 1, ""))
     prizes = [{"from_rank": start, "to_rank": end, "prize_id": prize} for start, end, prize in ranks]
     body = {"name": " ", "start_date": NOON, "end_date": NOON, "prizes": prizes}
-    answer = await stack.admin("POST", "/admin/leaderboards", body)
-    assert sorted(fields_of(answer)) == [
+    assert sorted(fields_of(await stack.admin("POST", "/admin/leaderboards", body))) == [
         *("campaign_id", "end_date", "metric", "mode", "name", "prizes[1].from_rank", "prizes[2].to_rank"),
         *("prizes[3].from_rank", "prizes[3].prize_id"),
     ]

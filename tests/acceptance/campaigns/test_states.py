@@ -64,8 +64,7 @@ async def test_game_with_dates_of_its_own_is_played_between_them(world: World) -
     session = await world.session(open_now)
     assert (await world.stack.admin("PUT", f"/admin/games/{open_now}", {"end_date": now - 1})).http == 200
     assert (await world.play(open_now, session)).reason == "GAME_INACTIVE", "a session does not outlast the game"
-    body = {"start_date": now, "end_date": now}
-    assert (await world.stack.admin("PUT", f"/admin/games/{late}", body)).http == 400
+    assert (await world.stack.admin("PUT", f"/admin/games/{late}", {"start_date": now, "end_date": now})).http == 400
     copy = await world.stack.admin(
         "POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"start_date": now + 10 * 24 * HOUR}
     )

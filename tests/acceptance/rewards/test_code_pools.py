@@ -154,8 +154,7 @@ async def test_expired_codes_can_be_won_again_after_a_new_expiry(world: World, m
     assert not won(await world.round(game_id, "tooearly"))
     assert (await expire(module_stack, prize_id, {"all_free": True, "never": True})).data["changed"] == 0
     wanted = {"all_expired": True, "ending_at": 1_600_000_000, "expires_at": LATER}
-    answer = await expire(module_stack, prize_id, wanted)
-    assert answer.data == {"changed": 1, "kept": [], "available": 1}
+    assert (await expire(module_stack, prize_id, wanted)).data == {"changed": 1, "kept": [], "available": 1}
     assert (await ends_of(module_stack, prize_id))[ids[2]] == LATER
     assert won(await world.round(game_id, "revived")), "games look at the pool afresh"
     assert not won(await world.round(game_id, "toolate"))

@@ -146,8 +146,7 @@ async def test_oidc_sign_in_gives_the_roles_of_the_claims(trusting: Stack, issue
 
 async def test_oidc_code_is_used_once_and_with_its_verifier(trusting: Stack, issuer: Issuer) -> None:
     begun = await begin(trusting)
-    code = issuer.code("ann", begun)
-    assert refused(await finish(trusting, begun, code, verifier="another")) == INVALID
+    assert refused(await finish(trusting, begun, issuer.code("ann", begun), verifier="another")) == INVALID
     code = issuer.code("ann", begun)
     assert (await finish(trusting, begun, code)).code == "OK"
     assert refused(await finish(trusting, begun, code)) == INVALID

@@ -195,19 +195,12 @@ async def test_prize_caps_hold_among_twenty_rivals(database: Database, cap: str,
 
 
 async def test_codes_are_never_given_twice(database: Database) -> None:
-    def coded() -> Changes:
-        reward_id = ids.make("reward")
-        changes = Changes()
-        changes.rewards.append(a_reward(reward_id))
-        changes.take_code(reward_id, "prize_a")
-        return changes
-
     # SKIP LOCKED: a rival's pick may be undone, so fewer than all may go in one storm, and never more.
     committed: Counter[str] = Counter()
     while committed[""] < 3:
-        committed += await outcomes(*(commit(database, coded()) for _ in range(5)))
+        committed += await outcomes(*(commit(database, coded(ids.make("reward"))) for _ in range(5)))
     assert committed[""] == 3
-    assert await outcomes(*(commit(database, coded()) for _ in range(5))) == {"codes": 5}
+    assert await outcomes(*(commit(database, coded(ids.make("reward"))) for _ in range(5))) == {"codes": 5}
     assert len({row["reward_id"] for row in await database.fetch("SELECT reward_id FROM codes")}) == 3
 
 
@@ -327,9 +320,8 @@ KEYS: Final = {
 async def test_commit_locks_only_the_rows_that_it_names(database: Database, pool: asyncpg.Pool) -> None:
     columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank")
     await surround(database, TENANT, by=columns)
-    changes = whole()
     async with database.connection() as connection, pool.acquire() as rival, connection.transaction():
-        text, arguments = statement_of({TENANT: changes})
+        text, arguments = statement_of({TENANT: whole()})
         await connection.fetchrow(text, *arguments)
         found = {table: await held(rival, table, key) for table, key in KEYS.items()}
     assert found == {

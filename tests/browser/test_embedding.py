@@ -96,8 +96,7 @@ async def test_element_fires_its_events_in_order_and_plays_as_its_token_and_tena
     assert await visit.kind() == "won"
     assert await visit.page.is_hidden("[data-panel=login]") and await visit.page.is_hidden("[data-next=keep]")
     assert len((await fair.history(game_id))["items"]) == 1
-    other = await make_tenant(fair.stack, OTHER_TENANT)
-    async with new_world(other, name="Elsewhere") as world:
+    async with new_world(await make_tenant(fair.stack, OTHER_TENANT), name="Elsewhere") as world:
         far_id = await world.wheel(await world.prize(name="Cup"), access="public", name="Far wheel")
         await embed(visit, far_id, tenant=OTHER_TENANT)
         await visit.press()

@@ -328,8 +328,7 @@ async def test_receipt_is_verified_in_the_browser_alone(fair: World, visit: Visi
     whole = json.dumps(answer.envelope)
     await visit.page.goto(f"{fair.stack.process.consumer_url}/verify")
     visit.asked.clear()
-    files = {"good": whole, "bad": whole.replace("clover", "thyme"), "unreadable": "{}"}
-    for outcome, text in files.items():
+    for outcome, text in {"good": whole, "bad": whole.replace("clover", "thyme"), "unreadable": "{}"}.items():
         file = {"name": "receipt.json", "mimeType": "application/json", "buffer": text.encode()}
         await visit.page.set_input_files("input", [file])
         await visit.page.wait_for_selector(f"main[data-outcome={outcome}]")

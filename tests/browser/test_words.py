@@ -153,8 +153,7 @@ async def test_gallery_and_missing_pages_speak_every_language(fair: World, brows
     base = visit.stack.process.consumer_url
     for language, said in PAGE_TEXTS.items():
         found = {"/themes": said.themes, "/verify": VERIFY_TEXTS[language].title}
-        expected = {**found, "/p/none": said.no_game, "/c/none": said.no_campaign}
-        for path, text in expected.items():
+        for path, text in {**found, "/p/none": said.no_game, "/c/none": said.no_campaign}.items():
             answer = await visit.page.request.get(base + path, headers={"Accept-Language": f"{language}-XX, en;q=0.5"})
             page = html.unescape(await answer.text())
             direction = "rtl" if language == "ar" else "ltr"

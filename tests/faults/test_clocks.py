@@ -60,8 +60,7 @@ async def test_process_with_a_skewed_clock_keeps_caps_days_expiry_and_leases(
             for here, there in ((right, wrong), (wrong, right)):
                 started = await start(here, "ann")
                 assert abs(int(str(started["expires_at"])) - (now + 60)) < 15
-                answer = await play(there, "ann", started["session_id"])
-                assert answer.data["rewards"]
+                assert (await play(there, "ann", started["session_id"])).data["rewards"]
             midnight = (int(now) // 86400 + 1) * 86400
             for stack in (right, wrong):
                 reply = (await stack.core("GET", f"/games/{game_id}/eligibility", player_id="ann")).data

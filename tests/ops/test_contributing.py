@@ -67,8 +67,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_example_works_and_touches_no_other_file(example: Path) -> None:
-    by_hand = {name for name in changed(example) if not name.startswith(GENERATED)}
-    assert by_hand == blocks().keys()
+    assert {name for name in changed(example) if not name.startswith(GENERATED)} == blocks().keys()
     assert_passes(example, OWN_TEST)
     assert "List notes, newest first." in run(example, "-m", "runtime", "notes", "list", "--help")
 

@@ -206,8 +206,7 @@ async def test_second_person_approves_or_rejects(desk: Desk, fair: World, reques
     assert await chance.input_value() == "25" and await followed(desk) == "Change the odds of Harvest wheel"
     compared = await page.locator("table.compared").text_content() or ""
     assert "Odds and prizes" in compared and "25 %" in compared
-    worth = page.get_by_role("region", name="Prize values")
-    assert "Mug" in (await worth.text_content() or "")
+    assert "Mug" in (await page.get_by_role("region", name="Prize values").text_content() or "")
     await enter_as(desk, "eve", "designer", "/approvals?status=waiting")
     await page.get_by_role("link", name="Change the odds of Harvest wheel").click()
     await page.wait_for_selector("table.compared")
@@ -295,8 +294,7 @@ async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk:
         await desk.press(step, within="dialog footer")
         await page.wait_for_selector(f".head:has-text('{done}')")
     await page.wait_for_selector(".tile:has-text('Tickets') >> text=6")
-    winner = page.locator("tbody tr", has_text="Bicycle")
-    await winner.get_by_text("Prize awarded").wait_for()
+    await page.locator("tbody tr", has_text="Bicycle").get_by_text("Prize awarded").wait_for()
     assert await violations(page) == []
     await desk.shot("draw-confirmed")
     rank = await fair.database.fetchrow("SELECT reward_id, player_id FROM rewards WHERE prize_id = $1", prize)

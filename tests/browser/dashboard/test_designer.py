@@ -291,8 +291,7 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     await desk.page.reload()
     await desk.settled()
     await desk.page.locator("table:has-text('By') tr", has_text="1").last.get_by_role("button", name="Compare").click()
-    fields = await desk.page.locator("dialog tbody td:first-child").all_text_contents()
-    assert {"name", "ui.theme"} <= {*fields}
+    assert {"name", "ui.theme"} <= {*await desk.page.locator("dialog tbody td:first-child").all_text_contents()}
     await desk.press("Close", within="dialog")
     await field(desk, "name").fill("Not saved")
     await desk.page.get_by_role("button", name="Restore", exact=True).last.click()

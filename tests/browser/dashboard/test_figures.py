@@ -94,9 +94,8 @@ async def test_analytics_shows_plays_costs_and_odds_and_saves_them_by_local_days
     assert not await page.evaluate("window.evil")
     desk.forgive("503")
     await desk.to(f"/analytics?campaign={played.campaign_id}")
-    everything = page.locator(".part:has(h2:text-is('Export data'))")
     async with page.expect_download() as saved:
-        await everything.get_by_role("button", name="Plays").click()
+        await page.locator(".part:has(h2:text-is('Export data'))").get_by_role("button", name="Plays").click()
     plays = Path(await (await saved.value).path()).read_text().splitlines()
     assert plays[0].startswith("id,played_at,") and len(plays) == PLAYS + 1 and await desk.toast() == "Plays exported"
     days = page.locator(".part:has(h2:text-is('By day')) details")

@@ -133,9 +133,8 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
     stock = (await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["stock"]
     assert (stock["total"], stock["remaining"]) == (9, 6), "a revoked reward is back in stock"
     assert (await fair.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
-    boxes = desk.page.locator("tbody input[type=checkbox]:not([disabled])")
     for nth in range(3):
-        await boxes.nth(nth).check()
+        await desk.page.locator("tbody input[type=checkbox]:not([disabled])").nth(nth).check()
     await desk.press("Mark 3 as delivered", within="main .head")
     assert "Voucher prizes get their codes" in await desk.page.inner_text("dialog")
     await desk.press("Mark as delivered", within="dialog")

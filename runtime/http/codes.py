@@ -135,7 +135,7 @@ class CsvLines(TextLines):
             self._has_header = True
             return "", 0
         cells = _split(line, self._delimiter)
-        self._is_dated = not self._has_header and any(len(one) >= _DATE and expiry(one) > 0 for one in cells[1:])
+        self._is_dated = not self._has_header and any(map(_is_date, cells[1:]))
         return cells[0], expiry(cells[self._expiry]) if 0 < self._expiry < len(cells) else 0
 
     def _is_heading(self, line: str) -> bool:
@@ -154,6 +154,11 @@ class CsvLines(TextLines):
         if ";" in code or "\t" in code:
             return _UNSPLIT
         return _UNNAMED if self._is_dated else ""
+
+
+def _is_date(cell: str) -> bool:
+    """Whether the cell has a date or time. A number may be anything."""
+    return len(cell.strip()) >= _DATE and not cell.strip().isdigit() and expiry(cell) > 0
 
 
 def _split(line: str, delimiter: str) -> list[str]:

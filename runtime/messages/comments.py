@@ -802,7 +802,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "CompleteTaskRequest": {
         "external_id": "The workflow's own id for this delivery.",
-        "callback_id": "The callback's webhook-id. Each id changes one task of the tenant, once. Empty: unknown."
+        "callback_id": "The callback's webhook-id. Each id changes one task of the prize, once. Empty: unknown."
     },
     "VerifyCallbackRequest": {
         "webhook_id": "The header webhook-id.",

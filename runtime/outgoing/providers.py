@@ -32,6 +32,9 @@ _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "c
 """Transport headers: a receiver's config cannot set them, nor the signature's headers."""
 
 HIDDEN: Final = "****"
+_HTML_SAFE: Final = re.compile(r"""\\"|['&<>+`]""")
+"""What some encoders of JSON escape too, so that it can stand in HTML."""
+
 _SIGNATURE: Final = re.compile(r"v1a?,[A-Za-z0-9+/\\]{20,}={0,2}")
 
 
@@ -183,18 +186,23 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")
     confidential |= {*_answered(data), callback_token_of(data)}
-    forms = {form for value in confidential for form in _forms(value)}
-    for value in sorted(forms, key=len, reverse=True):
-        if value:
-            text = text.replace(value, HIDDEN)
+    forms = {form for value in confidential for form in _forms(value) if form}
+    if forms:
+        # Encoders differ in the case of their escapes.
+        each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+        text = re.sub(each, HIDDEN, text, flags=re.IGNORECASE)
     return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
 
 
 def _forms(value: str) -> Iterator[str]:
     """The value as it is, and as JSON, HTML and forms write it."""
-    yield from (escape(value), quote(value, safe=""), quote_plus(value))
-    for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+    html = escape(value)
+    yield from (html, html.replace("&#x27;", "&#39;"), html.replace("&#x27;", "&#039;"))
+    yield from (quote(value, safe=""), quote_plus(value))
+    ascii_only = json.dumps(value)[1:-1]
+    for form in (value, ascii_only, json.dumps(value, ensure_ascii=False)[1:-1]):
         yield from (form, form.replace("/", "\\/"))
+    yield _HTML_SAFE.sub(lambda found: f"\\u{ord(found[0][-1]):04x}", ascii_only)
 
 
 def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:

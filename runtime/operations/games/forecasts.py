@@ -129,7 +129,8 @@ class _Setting:
         if left and not request.days:
             # Limits per day reset at local midnight: seven days from noon to noon have eight of them.
             local = Days(dates["timezone"])
-            first, last = (local.at(at)[0] for at in (setting.begins, max(setting.begins, ends - 1)))
+            end = min(max(setting.begins, ends - 1), setting.begins + DAYS_MAX * _DAY_SECONDS)
+            first, last = (local.at(at)[0] for at in (setting.begins, end))
             setting.days = min(DAYS_MAX, (last - first).days + 1)
         setting.ends = setting.begins + (left if left and not request.days else setting.days * _DAY_SECONDS)
         setting.stored = await load_prizes(engine.database, tenant_id, set(prize_ids))

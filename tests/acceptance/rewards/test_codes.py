@@ -60,7 +60,9 @@ async def test_csv_with_another_delimiter_is_read(stack: Any, prize_id: str, del
 
 
 async def test_csv_line_with_an_unexpected_delimiter_is_refused(stack: Any, prize_id: str) -> None:
-    data = (await send(stack, prize_id, "A1;2020-01-01\nB2,EUR 10\nC3\t2020-01-01\nD4,2029-12-31\n", "text/csv")).data
+    data = (
+        await send(stack, prize_id, "A1;2020-01-01\nB2,4006381333931\nC3\t2020-01-01\nD4,2029-12-31\n", "text/csv")
+    ).data
     unsplit = "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
     unnamed = "has a date in another column: add a header line such as `code,expires_at`"
     assert (data["added"], data["invalid"]) == (1, 3)

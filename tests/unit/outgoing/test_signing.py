@@ -132,9 +132,17 @@ def test_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() ->
 
 
 def test_response_text_has_no_secret_in_any_notation() -> None:
-    secrets, answers = ["a/b+c ü"], {"street": 'Hofstraße 3 "Alte Post"/2'}
+    secrets, answers = ["a/b+c ü"], {"street": 'Hofstraße 3, O\'Neil, "Alte Post"/2'}
     request = DeliveryRequest("task_1", {}, secrets, NOW, {"data": {"answers": answers}}, "acme")
     for value in (*secrets, *answers.values()):
-        for form in (value, json.dumps(value), json.dumps(value).replace("/", "\\/"), quote_plus(value), escape(value)):
+        in_html = json.dumps(value).replace('\\"', "\\u0022").replace("'", "\\u0027").replace("+", "\\u002B")
+        forms = [
+            value,
+            json.dumps(value),
+            json.dumps(value).replace("/", "\\/"),
+            quote_plus(value).lower(),
+            escape(value),
+        ]
+        for form in (*forms, in_html, escape(value).replace("&#x27;", "&#39;")):
             text = response_text(Answer(422, 0.0, f"no: {form}.".encode()), request)
             assert text.replace('"', "") == "no: ****.", form

@@ -89,6 +89,9 @@ def witness(
     except (Distrusted, stamps.BadStamp) as error:
         print(f"FAILED {error}", file=sys.stderr)
         sys.exit(EXIT_REFUTED)
+    except aiohttp.InvalidURL as error:
+        print(f"tombola log witness: {error} is no URL", file=sys.stderr)
+        sys.exit(EXIT_USE)
     except (_Unreachable, aiohttp.ClientError, TimeoutError) as error:  # Most are OSError too.
         print(f"tombola log witness: {url}: {str(error) or type(error).__name__}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)

@@ -3022,7 +3022,7 @@ class CompleteTaskRequest(betterproto2.Message):
 
     callback_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The callback's webhook-id. Each id changes one task of the tenant, once. Empty: unknown.
+    The callback's webhook-id. Each id changes one task of the prize, once. Empty: unknown.
     """
 
 

@@ -7,17 +7,19 @@ SELECT merged_into, status, auth_method = 'guest' AS is_guest FROM players WHERE
 -- name: lock_campaign
 -- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown.
 -- admits_late: a claim, or a redeem until redeem_until, requires an entry also after the end. admits_newcomers: has a
--- public game, or no game at all, as a prize draw over entries. admits_guests: also by a game that is archived, since its
--- rewards may require an entry.
+-- public game, or no game at all and one entry per contact, as a prize draw over entries. admits_guests: also by a game
+-- that is archived, since its rewards may require an entry.
 SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
        entry ->> 'mode' = 'before_claim' OR (entry ->> 'mode' = 'before_play' AND redeem_until > now()) AS admits_late,
        (clock_timestamp() AT TIME ZONE timezone)::date AS today,
-       NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2) OR EXISTS (
+       entry -> 'one_per_contact' = 'true' AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2)
+       OR EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status IN ('active', 'paused')
              AND r.definition ->> 'access' = 'public'
        ) AS admits_newcomers,
-       NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2) OR EXISTS (
+       entry -> 'one_per_contact' = 'true' AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2)
+       OR EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'draft'
              AND (r.definition ->> 'access' = 'public' OR r.definition -> 'rules' -> 'admits_guests' = 'true')

@@ -162,7 +162,7 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
 
 
 async def test_page_of_a_campaign_without_games_takes_entries_and_withdrawals(fair: World, visit: Visit) -> None:
-    entry = {**ENTRY, "mode": "ENTRY_MODE_OPEN", "min_age": 0, "fields": ENTRY["fields"][:1]}
+    entry = {**ENTRY, "mode": "ENTRY_MODE_OPEN", "min_age": 0, "one_per_contact": True, "fields": ENTRY["fields"][:1]}
     campaign_id = (await make_campaign(fair.stack, entry=entry, name="Raffle"))["id"]
     await make_draw(fair.stack, campaign_id, await World(fair.stack, campaign_id).prize())
     page, asked = visit.page, f"/c/{campaign_id}?tenant_id={fair.stack.tenant_id}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from html import escape
@@ -70,9 +71,25 @@ def cards(games: Sequence[m.Render], tenant: str, texts: PageTexts) -> str:
     return f'<ul class="games">\n{listed}</ul>' if listed else f'<p class="lead">{escape(texts.no_games)}</p>'
 
 
-def entry_place(texts: PageTexts) -> str:
-    """Where the page's script puts the button that opens the entry form of a campaign without games."""
-    return f'<div data-entry data-view="{escape(texts.view)}"></div>'
+def entry_place(reply: m.PublicCampaignReply, settings: Mapping[str, Any], texts: PageTexts) -> str:
+    """Where the page's script puts the entry form, draws and rewards of a campaign without games."""
+    campaign: Any = reply.campaign
+    mails = any(not one.paused for one in (campaign.messages.templates if campaign.messages else ()))
+    offers = [name for name, there in (("draws", reply.draws), ("messages", mails)) if there]
+    looks = {part: settings[part] for part in ("theme", "background") if part in settings}
+    facts = {
+        "form": campaign.entry is not None,
+        "open": reply.state in (m.CampaignState.RUNNING, m.CampaignState.SOLD_OUT),
+        "offers": offers,
+        "looks": looks,
+        "view": texts.view,
+    }
+    return f"<div data-entry='{quoted(json.dumps(facts))}'></div>"
+
+
+def quoted(text: str) -> str:
+    """Escapes JSON for an attribute in single quotes. In double quotes, each of JSON's would take six characters."""
+    return text.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
 
 
 def _card(game: m.Render, tenant: str, texts: PageTexts) -> str:

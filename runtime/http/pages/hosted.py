@@ -28,14 +28,24 @@ from runtime.errors import Fault, Status, unknown
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
-from runtime.http.pages.campaign_parts import cards, doors, entry_place, notice, picture_of, query_of, text_in, value_at
+from runtime.http.pages.campaign_parts import (
+    cards,
+    doors,
+    entry_place,
+    notice,
+    picture_of,
+    query_of,
+    quoted,
+    text_in,
+    value_at,
+)
 from runtime.http.pages.files import ENTRY, files
 from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.http.pages.page_tracking import sources_of, trackers_of, tracking_head
 from runtime.http.pages.static_documents import Document, built_once
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
-from runtime.rules.ui import CAMPAIGN_PARTS, is_asset
+from runtime.rules.ui import CAMPAIGN_PARTS, is_asset, with_preset
 from runtime.rules.ui.markdown import html_of, is_link
 from runtime.rules.ui.pages import CALENDAR, LEGAL, text_of
 from runtime.wire import codec
@@ -227,7 +237,7 @@ async def _game(asked: Asked, game_id: str) -> str:
         description=described,
         picture=_absolute(picture, asked.base),
         loads=f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
-        body=f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
+        body=f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{quoted(render)}'>"
         f"<h1>{escape(own_title or game.name)}</h1></tombola-game>\n</main>\n{back}"
         f"{_footer(asked, settings, game.campaign_id)}",
         language=language,
@@ -236,11 +246,6 @@ async def _game(asked: Asked, game_id: str) -> str:
         site=campaign.name if campaign is not None else "",
         head=tracking_head(campaign, tenant, asked.host_campaign),
     )
-
-
-def _quoted(text: str) -> str:
-    """Escapes JSON for an attribute in single quotes. In double quotes, each of JSON's would take six characters."""
-    return text.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
 
 
 async def _campaign(asked: Asked, campaign_id: str) -> str:
@@ -253,8 +258,8 @@ async def _campaign(asked: Asked, campaign_id: str) -> str:
     campaign: m.Campaign = reply.campaign
     settings, texts = campaign.settings or {}, PAGE_TEXTS[language]
     calendar = _has_doors(settings)
-    if campaign.entry is not None and not reply.games:
-        listed = entry_place(texts)
+    if not reply.games and (campaign.entry is not None or reply.draws):
+        listed = entry_place(reply, with_preset(settings) or {}, texts)
     else:
         listed = doors(reply.games, tenant, texts) if calendar else cards(reply.games, tenant, texts)
     around = notice(reply, language)

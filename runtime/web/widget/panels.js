@@ -5,7 +5,7 @@ import { loadModule } from "./load_module.js";
 /** By name (the key of its words, and its file): what stands for it, and whether there is anything to show in it. @type {Record<string, [string, (render: import("./types.js").Render, round: import("./play.js").Round) => boolean]>} */
 const PANELS = {
   prizes: ["🎁", (render) => render.prizes.length > 0],
-  rewards: ["🎟️", (render) => render.prizes.length > 0],
+  rewards: ["🎟️", (render, round) => render.prizes.length > 0 || round.api.identity.token !== ""],
   milestones: ["🚩", (render) => rungs(render)],
   quests: ["⚡", (render) => has(render, "quests")],
   codes: ["🔑", (render) => has(render, "codes")],

@@ -108,8 +108,8 @@ export class Round extends EventTarget {
   /** Asks how many rewards wait to be claimed: nothing to ask for who has never played. */
   async tally() {
     const { token, player } = this.api.identity;
-    const { campaign_id, prizes = [] } = this.render ?? {};
-    if (token && prizes.length) {
+    const { campaign_id } = this.render ?? {};
+    if (token) {
       const path = `/rewards/me?campaign_id=${encodeURIComponent(campaign_id ?? "")}&status=REWARD_STATUS_WON&limit=100`;
       const found = await this.api.get(path).catch(() => null);
       if (!found || this.api.identity.player !== player) return;
@@ -199,9 +199,9 @@ export class Round extends EventTarget {
     return session;
   }
 
-  /** Stores a new session. @param {Session} session */
-  #keep(session) {
-    this.record.set({ session, until: endOf(Number(session.expires_at), SESSION_MS) });
+  /** Stores a session. @param {Session} session @param {number} [since] when it was asked for first */
+  #keep(session, since) {
+    this.record.set({ session, until: endOf(Number(session.expires_at), SESSION_MS, since) });
   }
 
   /** @returns {Promise<Session>} */
@@ -222,7 +222,7 @@ export class Round extends EventTarget {
   async play(payload = {}) {
     const { session, asked: before } = this.record.now;
     if (!session) throw new Refused(0, "SESSION_EXPIRED", "there is no session");
-    const asked = before ?? { key: newKey(), payload, client_seed: this.clientSeed || newKey() };
+    const asked = before ?? { key: newKey(), payload, client_seed: this.clientSeed || newKey(), at: Date.now() };
     this.record.set({ session, asked });
     this.#become("playing");
     const body = { session_id: session.session_id, payload: asked.payload, client_seed: asked.client_seed, next: true };
@@ -237,7 +237,7 @@ export class Round extends EventTarget {
   shown(result) {
     this.last = result;
     this.unclaimed += this.#heldOf(result).filter(({ prize }) => prize?.needs_claim).length;
-    if (result.next) this.#keep(result.next);
+    if (result.next) this.#keep(result.next, this.record.now.asked?.at);
     else this.record.set({});
     this.#become(result.rewards.length ? "won" : "lost");
     if (!result.next) void this.look();

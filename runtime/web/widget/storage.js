@@ -1,7 +1,7 @@
 // Browser storage: the pending play (per tab) and the player (per browser). No cookies.
 
 /** @typedef {import("./types.js").Session} Session */
-/** @typedef {{key: string, payload: object, client_seed: string}} Asked */
+/** @typedef {{key: string, payload: object, client_seed: string, at?: number}} Asked */
 /** @typedef {{session?: Session, asked?: Asked, until?: number}} Kept */
 
 /** Values that the browser did not store (private windows, sandboxed frames, a full storage). They live as long as the page. */
@@ -29,12 +29,13 @@ export function write(where, name, value) {
 }
 
 /**
- * When something that was just received ends, in milliseconds of this device's clock, which may be wrong.
+ * When something that was received ends, in milliseconds of this device's clock, which may be wrong.
  * @param {number} seconds unix, by the service's clock @param {number} most how many milliseconds it lasts at most
+ * @param {number} [since] when it was asked for first
  */
-export function endOf(seconds, most) {
-  const left = seconds * 1000 - Date.now();
-  return Date.now() + (left > 0 && left < most ? left : most);
+export function endOf(seconds, most, since = Date.now()) {
+  const left = seconds * 1000 - since;
+  return since + (left > 0 && left < most ? left : most);
 }
 
 /** The pending play of this tab: stored before the request, so that a reload repeats the same request. */

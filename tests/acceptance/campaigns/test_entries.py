@@ -368,9 +368,10 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     admits = {"rules": {"admits_guests": True}}
     assert (await stack.admin("PUT", f"/admin/games/{closed.game_id}", admits)).code == "OK"
     assert (await stack.consumer("POST", closed.path, body, **bearer)).code == "OK"
-    draw_only = Desk(World(stack, (await make_campaign(stack, entry=FORM))["id"]), "")
+    draw_only = Desk(World(stack, (await make_campaign(stack, entry={**FORM, "one_per_contact": True}))["id"]), "")
     assert (await stack.consumer("POST", draw_only.path, body, **bearer)).data["missing"] == []
-    assert (await draw_only.submit("", **body)).data["guest_token"], "without games, strangers enter too"
+    stranger = {**body, "fields": {**body["fields"], "email": "stranger@example.com"}}
+    assert (await draw_only.submit("", **stranger)).data["guest_token"], "without games, strangers enter too"
 
 
 async def test_erasure_clears_an_entry_and_keeps_its_receipts(stack: Stack) -> None:

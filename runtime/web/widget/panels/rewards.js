@@ -15,7 +15,8 @@ const KINDS = { WON: "due", CLAIMED: "good", FULFILLING: "good", FULFILLED: "goo
 export async function open(panel, given = panel.given) {
   const { root, words, render, api } = panel;
   const none = () => blank(panel, "🎟️", words.t("rewards_none"));
-  if (!known(panel)) return root.append(none());
+  const signIn = panel.round.standing?.can_play === false && h("button", { class: "small", type: "button", onclick: () => panel.open("login") }, words.t("login"));
+  if (!known(panel)) return root.append(signIn ? blank(panel, "🎟️", words.t("rewards_none"), signIn) : none());
   if (api.identity.isGuest) {
     const keep = h("button", { class: "small", type: "button", onclick: () => panel.open("login") }, words.t("login"));
     root.append(h("div", { class: "notice" }, h("p", {}, words.t("rewards_guest")), keep));

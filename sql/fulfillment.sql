@@ -177,7 +177,11 @@ recorded AS (
     UPDATE tasks AS t SET
         status = CASE h.status WHEN 'put_back' THEN 'retry' ELSE h.status END,
         attempts = t.attempts - CASE h.status WHEN 'put_back' THEN 1 ELSE 0 END,
-        last_error = CASE WHEN h.status = 'put_back' THEN t.last_error WHEN h.is_erased THEN '' ELSE h.last_error END,
+        last_error = CASE
+            WHEN h.status = 'put_back' THEN t.last_error
+            WHEN h.is_erased AND h.last_error <> '' THEN 'the player was erased'
+            ELSE h.last_error
+        END,
         external_id = CASE WHEN h.external_id = '' OR h.is_erased THEN t.external_id ELSE h.external_id END,
         next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back')
             THEN now() + make_interval(secs => h.delay_seconds) END,

@@ -23,17 +23,6 @@ UPDATE players SET display_name = '' WHERE tenant_id = $1 AND player_id = ANY($2
 UPDATE players SET display_name = '', avatar_url = '', locale = '', attributes = '{}', erased_at = c.at, updated_at = c.at
 FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
--- name: unsubscribed
--- The e-mail addresses of their logins, with the kinds of messages that they ended. Not those of entries, which are
--- unverified: anybody could end the messages of another's address. No row: none.
-SELECT a.value AS address, k.kinds
-FROM (
-    SELECT array_agg(DISTINCT u.kind) AS kinds FROM players AS p CROSS JOIN LATERAL unnest(p.unsubscribed) AS u (kind)
-    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
-) AS k
-JOIN contacts AS a ON a.tenant_id = $1 AND a.player_id = ANY($2::text[]) AND a.type = 'email'
-WHERE k.kinds IS NOT NULL
-
 -- name: contacts
 -- Deletes their contacts, and returns them. A later login with one creates a new player.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURNING type || ':' || value AS contact

@@ -78,7 +78,7 @@ ON CONFLICT (tenant_id, player_id) DO UPDATE SET unsubscribed = array_append(p.u
     WHERE $3 <> ALL (p.unsubscribed)
 
 -- name: stops
--- Whether staff, or a player before the erasure, ended messages of kind $3 to an address. $2: its hash with each key.
+-- Whether staff ended messages of kind $3 to an address. $2: its hash with each key.
 SELECT EXISTS (SELECT FROM message_stops WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND $3 = ANY(kinds))
 
 -- name: stop
@@ -93,6 +93,6 @@ UPDATE message_stops SET kinds = ARRAY(SELECT k FROM unnest(kinds) AS k WHERE k 
 WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) AND kinds && $3::text[]
 
 -- name: stopped
--- The kinds that `stop` ended for an address. $2: its hash with each key.
+-- The kinds that staff ended for an address. $2: its hash with each key.
 SELECT DISTINCT unnest(kinds) AS kind FROM message_stops
 WHERE tenant_id = $1 AND address_hash = ANY($2::bytea[]) ORDER BY kind

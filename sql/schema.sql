@@ -653,8 +653,7 @@ CREATE TABLE players (
 CREATE INDEX players_updated ON players (tenant_id, updated_at);
 CREATE INDEX players_merged ON players (tenant_id, merged_into) WHERE merged_into IS NOT NULL;
 
--- Kinds of messages that staff, or a player before the erasure, ended for an e-mail address, under keyed hashes of its
--- canonical form.
+-- Kinds of messages that staff ended for an e-mail address, under keyed hashes of its canonical form.
 CREATE TABLE message_stops (
     tenant_id    text COLLATE "C" NOT NULL,
     address_hash bytea  NOT NULL,

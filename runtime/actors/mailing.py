@@ -105,7 +105,7 @@ class Mailing:
         message = composed(sender, event.id, facts["email"], made, link)
         try:
             if await database.fetchval(_SQL["stops"], event.tenant_id, stops, kind):
-                return event, Skipped("the address is unsubscribed")
+                return event, Skipped("staff unsubscribed the address")
             return event, await self._send(sender, message, event.tenant_id, facts)
         except (Fault, asyncpg.PostgresError) as error:
             return event, Failed(f"the limits of the address cannot be read: {type(error).__name__}")
@@ -196,7 +196,7 @@ def unsubscribe_tokens(keys: Sequence[Key], tenant_id: str, player_id: str, kind
 
 
 def stop_hashes(keys: Sequence[Key], tenant_id: str, address: str) -> list[bytes]:
-    """Hashes of an address whose messages were ended: the first is stored, the others are of earlier keys."""
+    """Hashes of an address for messages that staff ended: the first is stored, the others are of earlier keys."""
     return vault_of(keys).fingerprints(canonical("email", address), f"message-stops/{tenant_id}")
 
 

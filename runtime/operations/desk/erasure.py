@@ -21,7 +21,6 @@ import sql
 from runtime import events, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.mailing import stop_hashes
 from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations import audit
@@ -34,7 +33,6 @@ from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("erasure")
-_STOP: Final = sql.load("messages")["stop"]
 
 PLAYS: Final = 1_000
 """Plays in one transaction, which locks their rows while it runs."""
@@ -147,9 +145,7 @@ async def _erase_rest(
     if await with_merged(connection, tenant_id, player_id) != player_ids:
         return False
     await connection.execute(_SQL["profiles"], tenant_id, player_ids)
-    ended_kinds = await connection.fetch(_SQL["unsubscribed"], tenant_id, player_ids)
     contacts = [row["contact"] for row in await connection.fetch(_SQL["contacts"], tenant_id, player_ids)]
-    await _keep_unsubscribed(connection, engine, tenant_id, ended_kinds)
     await connection.execute(_SQL["challenges"], tenant_id, contacts)
     prints = [each for contact in contacts for each in challenges.fingerprints(engine, tenant_id, contact)]
     await connection.execute(_SQL["guesses"], tenant_id, prints)
@@ -167,16 +163,6 @@ async def _erase_rest(
     await connection.execute(_SQL["salts"], tenant_id, player_ids, 10 * PLAYS)
     await audit.record(connection, tenant_id, "player.erase", player_ids[0], after={**audit_facts, "sessions": ended})
     return True
-
-
-async def _keep_unsubscribed(
-    connection: asyncpg.Connection, engine: Engine, tenant_id: str, ended: list[asyncpg.Record]
-) -> None:
-    """Stores the kinds of messages that the players ended under keyed hashes of their addresses."""
-    keys = engine.keyring.code
-    stops = [(stop_hashes(keys, tenant_id, row["address"])[0], row["kinds"]) for row in ended]
-    for address_hash, kinds in sorted(stops):
-        await connection.execute(_STOP, tenant_id, address_hash, kinds)
 
 
 async def retain(engine: Engine) -> None:

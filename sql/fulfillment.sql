@@ -139,7 +139,7 @@ LEFT JOIN LATERAL (
 -- Records the results of attempts on their tasks and rewards. $2.. are arrays with a position per attempt: task, lease
 -- owner, status ('put_back': no attempt was made), error, external id, seconds until the next attempt or callback timeout
 -- (0: none), start of the receiver's response, duration in milliseconds.
--- Nothing of the receiver's is stored if the player was erased since the claim.
+-- The receiver's texts are not stored if the player was erased since the claim.
 -- A missing row: the lease was taken over, or a callback or revoke came first; nothing is changed.
 -- failed_reward_id: the reward of a delivery that failed for good; the caller returns its stock.
 WITH results AS MATERIALIZED (

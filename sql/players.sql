@@ -50,7 +50,7 @@ SELECT player_id FROM contacts WHERE tenant_id = $1 AND type = $2 AND value = $3
 
 -- name: owner_known_to
 -- As `owner`, for a signed call about pack or quest $4. If a merchant owns its campaign, only a player with an entry, a play
--- or a redeemed code or receipt in this merchant's campaigns: otherwise its staff could look up who has an address.
+-- or a redeemed code or receipt in this merchant's campaigns: otherwise its staff could look up the owner of an address.
 SELECT k.player_id FROM contacts AS k
 WHERE k.tenant_id = $1 AND k.type = $2 AND k.value = $3 AND NOT EXISTS (
     SELECT FROM campaigns AS c

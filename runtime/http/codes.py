@@ -148,8 +148,8 @@ class CsvLines(TextLines):
         return False
 
     def wrong(self, code: str) -> str:
-        """Rejects a line that is not split, which would become the code with its date, and an expiry without a header,
-        which would be ignored.
+        """Refuses a line that is not split, since its date would become part of the code; and a date without a header,
+        since it would be ignored.
         """
         if ";" in code or "\t" in code:
             return _UNSPLIT
@@ -157,7 +157,7 @@ class CsvLines(TextLines):
 
 
 def _is_date(cell: str) -> bool:
-    """Whether the cell has a date or time. A number may be anything."""
+    """Whether the cell is a date or time. Digits alone may be the number of a card or product."""
     return len(cell.strip()) >= _DATE and not cell.strip().isdigit() and expiry(cell) > 0
 
 

@@ -33,7 +33,7 @@ _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "c
 
 HIDDEN: Final = "****"
 _HTML_SAFE: Final = re.compile(r"""\\"|['&<>+`]""")
-"""What some encoders of JSON escape too, so that it can stand in HTML."""
+"""Characters that some JSON encoders escape, so that the text is safe within HTML."""
 
 _SIGNATURE: Final = re.compile(r"v1a?,[A-Za-z0-9+/\\]{20,}={0,2}")
 

@@ -108,8 +108,8 @@ class RewardHandler(Protocol):
     A handler whose plays win by odds that do not depend on the player has `odds(config) -> Iterable[Odds]`, which makes
     forecasts possible. See `probability.py`.
 
-    A handler whose config may have prizes that no play wins has `winnable(config) -> Iterable[str]`, the others. See
-    `collect_items.py`.
+    A handler has `winnable(config) -> Iterable[str]` if its config may name prizes that a play cannot win, for example
+    with a chance of 0: it returns the prizes that a play can win. See `collect_items.py`.
     """
 
     @property
@@ -134,7 +134,7 @@ class RewardHandler(Protocol):
 
 
 def winnable(handler: RewardHandler, config: Any) -> set[str]:
-    """The prizes that a play may win while all are in stock. The game's fallback prize is not one of them as such."""
+    """The prizes that a play may win while all are in stock, apart from the game's fallback prize."""
     if hasattr(handler, "winnable"):
         return set(handler.winnable(config))
     return {prize_id for _, prize_id in handler.prizes(config)}

@@ -132,7 +132,7 @@ async def test_tabs_of_one_browser_share_one_guest_and_play_count(fair: World, b
         assert len(await fair.plays()) == 4 and len(set(await owners(fair))) == 1
 
 
-async def test_code_redeemed_during_the_first_start_is_the_same_guest_s(fair: World, visit: Visit) -> None:
+async def test_code_redeemed_during_the_first_start_makes_no_second_guest(fair: World, visit: Visit) -> None:
     await make_pack(fair, "OPEN-0001")
     await visit.open(await public_wheel(fair))
     redeemed = asyncio.Event()

@@ -20,7 +20,7 @@ export function toInput(seconds, zone) {
 
 /**
  * The time of such an input in the zone; 0 if empty. As in Python (PEP 495): an hour skipped by DST becomes the next one,
- * and of an hour that comes twice the first is meant.
+ * and a repeated hour means the first one.
  * @param {string} text
  * @param {string} zone
  */

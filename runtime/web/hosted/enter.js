@@ -22,7 +22,7 @@ api.renew = async (/** @type {import("../widget/api.js").Refused} */ why) => (aw
 let entry = null;
 const words = await Words.load(choose([identity.login?.player.locale, ...navigator.languages])).catch(() => new Words("en", {}));
 await words.more().catch(() => {});
-// There is no game to ask about, and none to play.
+// The panels expect a round of a game. This one can never be played.
 const render = { campaign_id: id, prizes: [], ui: {}, offers: facts.offers };
 const round = Object.assign(new Round(api, ""), /** @type {any} */ ({ render, standing: { can_play: false }, look: update }));
 rounds.add(round);

@@ -199,7 +199,7 @@ export class Round extends EventTarget {
     return session;
   }
 
-  /** Stores a session. @param {Session} session @param {number} [since] when it was asked for first */
+  /** Stores a session. @param {Session} session @param {number} [since] when it was first requested */
   #keep(session, since) {
     this.record.set({ session, until: endOf(Number(session.expires_at), SESSION_MS, since) });
   }

@@ -29,9 +29,9 @@ export function write(where, name, value) {
 }
 
 /**
- * When something that was received ends, in milliseconds of this device's clock, which may be wrong.
+ * The end of a session or a login code, in milliseconds of the device's clock, which may be wrong.
  * @param {number} seconds unix, by the service's clock @param {number} most how many milliseconds it lasts at most
- * @param {number} [since] when it was asked for first
+ * @param {number} [since] when it was first requested
  */
 export function endOf(seconds, most, since = Date.now()) {
   const left = seconds * 1000 - since;

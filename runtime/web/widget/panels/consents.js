@@ -14,7 +14,7 @@ export async function addConsents(panel) {
 
 /** A closed list; nothing without consents. @param {Panel} panel @param {any} entry @param {(id: string) => void} [ended] a consent was withdrawn */
 export function consentsOf(panel, entry, ended = () => {}) {
-  // One of an earlier text also counts until it is withdrawn.
+  // A consent to an earlier text also counts until it is withdrawn.
   const inForce = (entry?.consents ?? []).filter((/** @type {any} */ one) => one.given || one.outdated);
   const list = h("ul", { class: "items" }, ...inForce.map((/** @type {any} */ one) => drawn(panel, one, ended)));
   return inForce.length ? [h("details", { class: "terms", "data-consents": true }, h("summary", {}, panel.words.t("consents")), list)] : [];

@@ -26,6 +26,6 @@ export async function open(panel) {
     },
     { blank: none },
   );
-  // A game without prizes has no panel of rewards, which has the consents otherwise.
+  // The consents are otherwise in the panel of rewards, which a game without prizes may lack.
   if (!render.prizes.length) await (await loadModule("./panels/consents.js")).addConsents(panel);
 }

@@ -7,26 +7,30 @@ SELECT merged_into, status, auth_method = 'guest' AS is_guest FROM players WHERE
 -- name: lock_campaign
 -- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown.
 -- admits_late: a claim, or a redeem until redeem_until, requires an entry also after the end. admits_newcomers: has a
--- public game, or no game at all and one entry per contact, as a prize draw over entries. admits_guests: also by a game
--- that is archived, since its rewards may require an entry.
+-- public game, or is a raffle: no game at all, and a form with one entry for each contact, which it requires.
+-- admits_guests: also by a game that is archived, since its rewards may require an entry.
 SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
        entry ->> 'mode' = 'before_claim' OR (entry ->> 'mode' = 'before_play' AND redeem_until > now()) AS admits_late,
        (clock_timestamp() AT TIME ZONE timezone)::date AS today,
-       entry -> 'one_per_contact' = 'true' AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2)
-       OR EXISTS (
+       a.is_raffle OR EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status IN ('active', 'paused')
              AND r.definition ->> 'access' = 'public'
        ) AS admits_newcomers,
-       entry -> 'one_per_contact' = 'true' AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2)
-       OR EXISTS (
+       a.is_raffle OR EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
            WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'draft'
              AND (r.definition ->> 'access' = 'public' OR r.definition -> 'rules' -> 'admits_guests' = 'true')
        ) AS admits_guests,
        EXISTS (SELECT FROM merchants AS o WHERE o.tenant_id = $1 AND o.merchant_id = campaigns.merchant_id
                AND o.status = 'suspended') AS merchant_suspended
-FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2 FOR SHARE
+FROM campaigns
+CROSS JOIN LATERAL (
+    SELECT entry -> 'one_per_contact' = 'true'
+        AND jsonb_path_exists(entry, '$.fields[*] ? (@.required == true && (@.kind == "email" || @.kind == "phone"))')
+        AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2) AS is_raffle
+) AS a
+WHERE tenant_id = $1 AND campaign_id = $2 FOR SHARE OF campaigns
 
 -- name: form
 -- A campaign's form ($2). No row: unknown, or a draft.

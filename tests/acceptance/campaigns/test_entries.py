@@ -372,9 +372,11 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     assert (await stack.consumer("POST", draw_only.path, body, **bearer)).data["missing"] == []
     stranger = {**body, "fields": {**body["fields"], "email": "stranger@example.com"}}
     assert (await draw_only.submit("", **stranger)).data["guest_token"], "without games, strangers enter too"
-    several = Desk(World(stack, (await make_campaign(stack, entry=FORM))["id"]), "")
-    assert (await several.submit("", **stranger)).reason == "TOKEN_MISSING", "but with one entry per contact"
-    assert (await stack.consumer("POST", several.path, body, **bearer)).reason == "LOGIN_REQUIRED"
+    optional = {**FORM, "one_per_contact": True, "fields": [{**EMAIL, "required": False}]}
+    for form in (FORM, optional):
+        other = Desk(World(stack, (await make_campaign(stack, entry=form))["id"]), "")
+        assert (await other.submit("", **stranger)).reason == "TOKEN_MISSING", "but with one entry per contact"
+        assert (await stack.consumer("POST", other.path, body, **bearer)).reason == "LOGIN_REQUIRED"
 
 
 async def test_erasure_clears_an_entry_and_keeps_its_receipts(stack: Stack) -> None:

@@ -281,8 +281,9 @@ async def test_witness_exit_code_states_the_result(world: World, tmp_path: Path)
     for unreachable in (f"{base}/no", "http://127.0.0.1:9/log"):
         assert (await visit_with("--state", "w.json", url=unreachable)).code == 4
     assert (await visit_with("--state", "w.json", url="no url")).code == 2
-    (tmp_path / "w.json").write_text("[]")
-    assert (await visit_with("--state", "w.json")).code == 3
+    for damaged in ("[]", "[" * 100_000):
+        (tmp_path / "w.json").write_text(damaged)
+        assert (await visit_with("--state", "w.json")).code == 3
 
 
 async def written(world: World, tombola: Operator) -> dict[str, Any]:

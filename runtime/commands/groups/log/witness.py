@@ -80,7 +80,7 @@ class State:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise BadState(f"{file} is not the state of a witness") from error
 
     def store(self, file: Path) -> None:

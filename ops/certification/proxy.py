@@ -62,6 +62,11 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def connections(self) -> int:
+        """Connections that carry traffic."""
+        return sum(not pair.forgotten for pair in self._pairs)
+
     # -- faults ----------------------------------------------------------------------------------
 
     def partition(self) -> None:

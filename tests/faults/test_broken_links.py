@@ -2,7 +2,7 @@ import asyncio
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -85,6 +85,10 @@ async def event_crosses(site: Site, _load: Load, process: Process, _hook: Receiv
                 return
 
 
+async def connected(proxies: Sequence[Proxy]) -> bool:
+    return all(proxy.connections for proxy in proxies)
+
+
 async def received(receiver: Receiver, kind: str, who: str) -> bool:
     bodies = [got.json for got in receiver.all]
     return any(body["type"] == kind and body["data"].get("player_id") == who for body in bodies)
@@ -162,6 +166,7 @@ async def test_broken_link_heals(scenario: Scenario, site: Site, load: Begin, re
                 # Players' requests reach both Cores, staff's few may not.
                 chosen = proxies if process.role == "admin" else [scenario.dice.choice(proxies)]
                 await running.more(5)
+                await until(partial(connected, chosen))  # A process connects anew as soon as it needs to.
                 before = sum(map(met, chosen))
                 for proxy in chosen:
                     begin(proxy)

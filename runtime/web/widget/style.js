@@ -37,7 +37,7 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .main:hover { transform: translateY(-.08em); }
 .main:active { transform: translateY(.2em); box-shadow: 0 .08em 0 var(--t-primary-deep); }
 .main[aria-disabled=true] { opacity: .62; cursor: default; transform: none; }
-.left { margin: 0; min-height: 1.45em; color: var(--t-quiet); text-align: center; font-variant-numeric: tabular-nums; }
+.left { margin: 0; min-height: 1.45em; color: var(--t-quiet); text-align: center; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .card {
   width: min(100%, 27em); padding-block: 1.1em 1.2em; padding-inline: min(1.3em, 5cqi); border-radius: 1.3em; text-align: center;
   background: var(--t-surface); border: 1px solid var(--t-line); box-shadow: 0 1.2em 2.6em -1.6em rgb(0 0 0 / .5);

@@ -1,6 +1,6 @@
 import{h as r,pause as R,picture as k,still as U,text as b,wear as q}from"../tombola.js";import{list as L,lookOf as x}from"../tombola.js";var T=750,O=new CSSStyleSheet;O.replaceSync(`
 .album { display: grid; gap: 1em; width: 100%; }
-.deck { justify-self: center; position: relative; width: 8.4em; aspect-ratio: 5 / 6.6; perspective: 40em; cursor: pointer; }
+.deck { justify-self: center; position: relative; width: min(75%, 8.4em); aspect-ratio: 5 / 6.6; perspective: 40em; cursor: pointer; }
 .deck::before, .deck::after { content: ""; position: absolute; inset: 0; border-radius: 1.1em; background: var(--t-primary-deep); border: .25em solid var(--t-surface); transform: rotate(-7deg) translate(-.3em, .1em); }
 .deck::after { z-index: -1; transform: rotate(8deg) translate(.35em, .2em); }
 .leaf { position: absolute; inset: 0; z-index: 1; transform-style: preserve-3d; will-change: transform; transition: transform ${T}ms cubic-bezier(.3, 1.35, .5, 1); }

@@ -110,10 +110,11 @@ function licences(results) {
 }
 
 const results = [...(await widget()), ...(await dashboard())];
-const pico = compile(join(HERE, "pico.scss"), { loadPaths: [PACKAGES], quietDeps: true, style: "compressed" });
+const { css } = compile(join(HERE, "pico.scss"), { loadPaths: [PACKAGES], quietDeps: true });
+const pico = await transform(css, { charset: "utf8", loader: "css", minify: true });
 const made = new Map([
   ...results.flatMap(({ outputFiles }) => outputFiles.map(({ path, contents }) => [relative(BUILT, path), Buffer.from(contents)])),
-  ["dashboard/pico.css", Buffer.from(pico.css)],
+  ["dashboard/pico.css", Buffer.from(pico.code)],
   ["LICENSES", Buffer.from(licences(results).join("\n---\n\n"))],
 ].filter(([, contents]) => contents.length));
 

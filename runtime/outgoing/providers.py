@@ -6,14 +6,10 @@ A plugin (setting PLUGINS) registers its provider here. A channel must also be r
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote, quote_plus
 
 import msgspec
 from multidict import CIMultiDict
@@ -21,6 +17,7 @@ from multidict import CIMultiDict
 from runtime import trace
 from runtime.outgoing.channels import INCLUDED
 from runtime.outgoing.connector import Answer, Connector, Unreachable
+from runtime.outgoing.redaction import redacted
 from runtime.outgoing.signing import sign
 from runtime.registry import Registry
 
@@ -30,12 +27,6 @@ ANSWER_CHARACTERS_MAX: Final = 2_048
 
 _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade"})
 """Transport headers: a receiver's config cannot set them, nor the signature's headers."""
-
-HIDDEN: Final = "****"
-_HTML_SAFE: Final = re.compile(r"""\\"|['&<>+`]""")
-"""Characters that some JSON encoders escape, so that the text is safe within HTML."""
-
-_SIGNATURE: Final = re.compile(r"v1a?,[A-Za-z0-9+/\\]{20,}={0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,29 +171,12 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
     """
     if not _PERSONAL.isdisjoint(request.body):
         return ""
-    text = answer.body.decode("utf-8", "replace").replace("\0", "")
     confidential = {*credentials, *(str(value) for value in (request.config.get("headers") or {}).values())}
     for secret in request.secrets:
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")
     confidential |= {*_answered(data), callback_token_of(data)}
-    forms = {form for value in confidential for form in _forms(value) if form}
-    if forms:
-        # Encoders differ in the case of their escapes.
-        each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-        text = re.sub(each, HIDDEN, text, flags=re.IGNORECASE)
-    return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
-
-
-def _forms(value: str) -> Iterator[str]:
-    """The value as it is, and as JSON, HTML and forms write it."""
-    html = escape(value)
-    yield from (html, html.replace("&#x27;", "&#39;"), html.replace("&#x27;", "&#039;"))
-    yield from (quote(value, safe=""), quote_plus(value))
-    ascii_only = json.dumps(value)[1:-1]
-    for form in (value, ascii_only, json.dumps(value, ensure_ascii=False)[1:-1]):
-        yield from (form, form.replace("/", "\\/"))
-    yield _HTML_SAFE.sub(lambda found: f"\\u{ord(found[0][-1]):04x}", ascii_only)
+    return redacted(answer.body.replace(b"\0", b""), confidential)[:ANSWER_CHARACTERS_MAX]
 
 
 def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:

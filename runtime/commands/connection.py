@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.commands import documents
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_USE, problem_of_url
 
 EXIT_REFUSED: Final = 1
 EXIT_UNREACHABLE: Final = 4
@@ -170,13 +170,8 @@ async def connected(connection: Connection) -> AsyncIterator[Edge]:
     """A client for the block. Ends the process if there is no token, or the edge cannot be reached or refuses."""
     if not connection.token:
         fail(connection, EXIT_USE, "a token is required. Use --token or TOMBOLA_TOKEN (see `tombola token mint`)")
-    if not connection.admin_url.startswith(("http://", "https://")):
-        url = connection.admin_url
-        fail(
-            connection,
-            EXIT_USE,
-            f"{url!r} must be an http or https URL. Use http://{url.partition('://')[2] or url}",
-        )
+    if wrong := problem_of_url("--admin-url", connection.admin_url):
+        fail(connection, EXIT_USE, wrong)
     headers = {"Authorization": f"Bearer {connection.token}"}
     try:
         async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Final, NoReturn
+from urllib.parse import urlsplit
 
 from runtime.logs import configure_logs
 from runtime.settings import Settings, SettingsError
@@ -27,6 +29,24 @@ def settings_for(*roles: str) -> Settings:
         fail_to_start(f"invalid settings:\n{error}")
     configure_logs(settings)
     return settings
+
+
+def problem_of_url(argument: str, url: str) -> str:
+    """The problem with the URL of an argument, and the remedy; "": none."""
+    if _is_web(url):
+        return ""
+    web = f"http://{url.partition('://')[2] or url}"
+    return f"{argument}: {url!r} must be an http or https URL. Use {web if _is_web(web) else 'https://HOST'}"
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+        )
+    except ValueError:  # An invalid port or IPv6 address.
+        return False
 
 
 def fail_to_start(why: str) -> NoReturn:

@@ -15,7 +15,7 @@ from runtime.commands.stores import fail_store
 from runtime.groups import event_stream
 from runtime.http.auth.tokens import Tokens
 from runtime.streams.dead_letters import dead_letter, dead_stream
-from tests.support.operator import tombola
+from tests.support.operator import run, tombola
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -37,12 +37,30 @@ def test_closed_pipe_ends_a_command_without_complaint(command: list[str]) -> Non
     assert done.returncode != 0
 
 
-async def test_url_without_its_scheme_is_refused_with_the_scheme() -> None:
-    for url in ("127.0.0.1:8082", "localhost:8082/", "admin.example", "ftp://admin.example"):
-        code, _, err = await tombola("games", "list", TOMBOLA_ADMIN_URL=url, TOMBOLA_TOKEN="x")
-        assert code == 2, url
-        assert f"Use http://{url.removeprefix('ftp://')}" in err
-        assert "Traceback" not in err
+WRONG = {
+    "games list --admin-url 127.0.0.1:8082": (
+        2,
+        "--admin-url: '127.0.0.1:8082' must be an http or https URL. Use http",
+    ),
+    "games list --admin-url ftp://admin.example": (2, "Use http://admin.example\n"),
+    "campaigns dossier one file --consumer-url file:///etc": (2, "--consumer-url: 'file:///etc' must be an http"),
+    "campaigns dossier one file --authority-key junk": (3, "--authority-key: junk is not an X25519 public key"),
+    "log witness file:///log --state none --key zz": (2, "URL: 'file:///log' must be an http or https URL. Use htt"),
+    "log witness http://a:port --state none --key zz": (2, "URL: 'http://a:port' must be"),
+    "log witness http://127.0.0.1:9/log --state none --key zz": (2, "--key: 'zz' is not a verifier key. Use one"),
+    "log witness http://127.0.0.1:9/log --state none --tsa junk": (3, "junk has no certificate"),
+    "log witness http://127.0.0.1:9/log --state damaged": (3, "damaged is not the state of a witness"),
+    "verify junk --key zz": (2, "--key: 'zz' is not a verifier key. Use one"),
+    "verify junk": (3, "not the receipt of a play"),
+}
+
+
+async def test_wrong_argument_exits_with_2_and_wrong_file_with_3(tmp_path: Path) -> None:
+    (tmp_path / "junk").write_text("junk")
+    (tmp_path / "damaged").write_text('{"keys": ["zz"]}')
+    for words, (code, said) in WRONG.items():
+        ran = await run(tmp_path, *words.split(), TOMBOLA_TOKEN="x", COLUMNS="200")
+        assert (ran.code, said in ran.err, "Traceback" in ran.err) == (code, True, False), ran
 
 
 async def test_dead_letters_are_shown_as_text_and_dropped_by_yes(valkey: redis.asyncio.Redis, valkey_url: str) -> None:

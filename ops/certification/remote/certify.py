@@ -22,7 +22,7 @@ from runtime.commands.connection import (
     table,
     text_console,
 )
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_USE, problem_of_url
 
 ROWS: Final = (*plays.ROWS, *access.ROWS, access.LAST)
 NEEDED: Final = frozenset({"admin", "platform"})
@@ -61,9 +61,9 @@ async def certify(
     """
     if not connection.token:
         fail(connection, EXIT_USE, "a token is required: set --token or TOMBOLA_TOKEN (see `tombola token mint`)")
-    for one in (url, connection.admin_url):
-        if not one.startswith(("http://", "https://")):
-            fail(connection, EXIT_USE, f"{one!r} must be an http(s) URL: http://{one.partition('://')[2] or one}?")
+    for name, one in (("URL", url), ("--admin-url", connection.admin_url)):
+        if wrong := problem_of_url(name, one):
+            fail(connection, EXIT_USE, wrong)
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # Cleans up, as SIGINT does.

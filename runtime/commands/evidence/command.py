@@ -16,7 +16,7 @@ from runtime.commands.evidence import receipts
 from runtime.commands.evidence.findings import Finding, printable, read_object, report
 from runtime.commands.evidence.witnessed import compare
 from runtime.commands.groups import DOSSIER, VERIFY
-from runtime.commands.groups.log.witness import State
+from runtime.commands.groups.log.witness import State, key_of_argument
 from runtime.rules.log.notes import VerifierKey, read_checkpoint
 from runtime.rules.log.stamps import read_certificates
 from runtime.rules.raffle.selection import FORMAT as DRAW_FORMAT
@@ -47,11 +47,11 @@ def verify(
     tsa
         For a dossier: the root certificate (PEM) of the authority that stamps the log.
     """
+    verifier = key_of_argument(key) if key else None
     with _errors("verify"):
         state = State.load(witness) if witness is not None else None
         if witness is not None and (state is None or not state.keys):
             raise ValueError(f"{witness} is not the state of a witness")
-        verifier = VerifierKey.parse(key) if key else None
         if dossiers.is_dossier(file):
             trusted = read_certificates(tsa) if tsa is not None else []
             report(dossiers.verify(file, key=verifier, witness=state, trusted=trusted))

@@ -32,7 +32,7 @@ from runtime.commands.connection import (
     text_console,
 )
 from runtime.commands.documents import Document
-from runtime.commands.environment import EXIT_FILE, EXIT_USE
+from runtime.commands.environment import EXIT_FILE, EXIT_USE, problem_of_url
 from runtime.commands.progress import progress
 from runtime.commands.resources import change_json, show
 from runtime.http import gallery
@@ -202,11 +202,13 @@ async def write_dossier(
     consumer_url
         The consumer edge, which has the evidence of draws; default: as the service names it.
     """
+    if consumer_url and (wrong := problem_of_url("--consumer-url", consumer_url)):
+        fail(connection, EXIT_USE, wrong)
     with file_errors(connection, authority_key or file):
         try:
             authority = Seal.read(authority_key) if authority_key is not None else None
-        except ValueError as error:
-            fail(connection, EXIT_USE, str(error))
+        except ValueError:
+            fail(connection, EXIT_FILE, f"--authority-key: {authority_key} is not an X25519 public key (PEM)")
     async with connected(connection) as edge:
         one = await _one(connection, edge, campaign)
         with file_errors(connection, file):

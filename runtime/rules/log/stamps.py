@@ -32,6 +32,10 @@ class BadStamp(ValueError):
     """A stamp that cannot be trusted. The message says why."""
 
 
+class BadCertificates(ValueError):
+    """A file without a readable certificate."""
+
+
 class Question(NamedTuple):
     """A request for a stamp. nonce: the response must repeat it."""
 
@@ -80,8 +84,11 @@ def read_answer(stamp: bytes, note: str, question: Question) -> float:
 
 
 def read_certificates(path: Path) -> list[Certificate]:
-    """The root certificate of an authority, and its intermediates, from a PEM file. ValueError if it has none."""
-    return load_pem_x509_certificates(path.read_bytes())
+    """The root certificate of an authority, and its intermediates, from a PEM file. Raises BadCertificates."""
+    try:
+        return load_pem_x509_certificates(path.read_bytes())
+    except ValueError:
+        raise BadCertificates(f"{path} has no certificate in PEM form") from None
 
 
 def verify_stamp(stamp: bytes, note: str, trusted: list[Certificate]) -> float:

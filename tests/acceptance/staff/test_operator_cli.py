@@ -249,15 +249,11 @@ async def test_token_link_signs_in_once(tombola: Operator, stack: Stack) -> None
     assert (await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())).http == 401
 
 
-async def test_token_mint_of_an_unknown_role_or_secret_is_refused(tombola: Operator) -> None:
-    result = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_STAFF_SECRET="x" * 32)
-    assert result.code == 2
-    assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="x" * 32)).code == 2
-
-
 async def test_commands_that_fail_have_their_exit_codes(tombola: Operator) -> None:
     assert (await tombola("games", "list", TOMBOLA_TOKEN="")).code == 2
     assert (await tombola("games", "lost")).code == 2
+    role = ("--tenant", TENANT, "--role", "emperor")
+    assert (await tombola("token", "mint", *role, JWT_STAFF_SECRET="x" * 32)).code == 2
     assert (await tombola("games", "list", TOMBOLA_ADMIN_URL="http://127.0.0.1:1")).code == 4
     unknown = await tombola("games", "show", "game_none")
     assert (unknown.code, unknown.err.strip()) == (1, "tombola: NOT_FOUND UNKNOWN_GAME: there is no game 'game_none'")

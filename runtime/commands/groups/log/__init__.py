@@ -13,20 +13,20 @@ from cyclopts import Parameter
 
 from runtime.commands.builder import app_of
 from runtime.commands.connection import EXIT_UNREACHABLE
-from runtime.commands.environment import EXIT_FILE, EXIT_USE
+from runtime.commands.environment import EXIT_FILE, EXIT_USE, fail_to_start, problem_of_url
 from runtime.commands.groups.log.witness import (
     BadState,
     Distrusted,
     Fetch,
     State,
     check_stamped,
+    key_of_argument,
     read_entries,
     standstill,
     visit,
 )
 from runtime.rules.log import stamps
 from runtime.rules.log.entries import IDLE_MINUTES
-from runtime.rules.log.notes import VerifierKey
 
 EXIT_REFUTED: Final = 1
 
@@ -84,8 +84,11 @@ def witness(
     tsa
         The root certificate (PEM) of the time-stamping authority, for checking the newest stamp too.
     """
+    if wrong := problem_of_url("URL", url):
+        fail_to_start(wrong)
+    keys = tuple(str(key_of_argument(one)) for one in key)
     try:
-        problems = asyncio.run(_witness(url.rstrip("/"), state, key, token, all_entries, older_than, tsa))
+        problems = asyncio.run(_witness(url.rstrip("/"), state, keys, token, all_entries, older_than, tsa))
     except (Distrusted, stamps.BadStamp) as error:
         print(f"FAILED {error}", file=sys.stderr)
         sys.exit(EXIT_REFUTED)
@@ -97,7 +100,7 @@ def witness(
         sys.exit(EXIT_UNREACHABLE)
     except (ValueError, OSError) as error:
         print(f"tombola log witness: {error}", file=sys.stderr)
-        sys.exit(EXIT_FILE if isinstance(error, OSError | BadState) else EXIT_USE)
+        sys.exit(EXIT_FILE if isinstance(error, OSError | BadState | stamps.BadCertificates) else EXIT_USE)
     if problems:
         sys.exit(EXIT_REFUTED)
 
@@ -108,7 +111,7 @@ async def _witness(
     """Visits the log. Returns the number of problems with its entries, or with its age."""
     trusted = stamps.read_certificates(tsa) if tsa is not None else []
     known = State.load(file) or State(keys=[])
-    known.keys += [key for key in (str(VerifierKey.parse(key)) for key in keys) if key not in known.keys]
+    known.keys += [key for key in keys if key not in known.keys]
     if not known.keys:
         raise ValueError("the first visit needs --key, a verifier key of the log")
     headers = {"Authorization": f"Bearer {token}"} if token else {}

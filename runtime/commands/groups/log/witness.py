@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from runtime.commands.environment import fail_to_start
 from runtime.commands.groups.log.archived import Archived
 from runtime.rules.log import stamps
 from runtime.rules.log.entries import BACKDATED_MICROSECONDS, made_of, mark_of, read_bundle, read_entry
@@ -77,11 +78,13 @@ class State:
     def load(cls, file: Path) -> State | None:
         """The state in the file; None if there is none yet. BadState if it is damaged."""
         try:
-            return cls(**json.loads(file.read_text(encoding="utf-8")))
+            state = cls(**json.loads(file.read_text(encoding="utf-8")))
+            _ = state.verifiers, state.tree  # Raises if a key or a hash is damaged.
         except FileNotFoundError:
             return None
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise BadState(f"{file} is not the state of a witness") from error
+        return state
 
     def store(self, file: Path) -> None:
         """Replaces the file, so that an interruption leaves the old state or the new one."""
@@ -118,6 +121,14 @@ class _Rows:
         if len(self._newer) > ROWS_MAX:
             self._older, self._newer = self._newer, set()
         return is_new
+
+
+def key_of_argument(text: str) -> VerifierKey:
+    """The key of the option --key. Ends the process if it is none."""
+    try:
+        return VerifierKey.parse(text)
+    except ValueError:
+        fail_to_start(f"--key: {text!r} is not a verifier key. Use one that `tombola log status` shows")
 
 
 async def visit(state: State, fetch: Fetch) -> Checkpoint:

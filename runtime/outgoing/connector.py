@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from runtime.outgoing.resolver import Resolver
 
@@ -46,6 +48,7 @@ DENIED: Final[tuple[Network, ...]] = tuple(
     )
 )
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_HEAD_END: Final = re.compile(rb"(?:^|\n)\r?\n")
 
 
 class Unreachable(Exception):
@@ -96,6 +99,25 @@ def check_url(url: str) -> str | None:
     return None
 
 
+class _Receiving(ResponseHandler):
+    """aiohttp's side of a connection, except that a malformed body is like one that breaks off: its status counts.
+
+    aiohttp alone loses a response whose head arrives together with malformed chunks, and if such chunks arrive later,
+    it waits for the deadline.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        if (end := _HEAD_END.search(data)) is not None and end.end() < len(data):
+            super().data_received(data[: end.end()])
+            data = data[end.end() :]
+        super().data_received(data)
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        super().set_exception(exc, *cause)
+        if self._payload is not None:
+            self._payload.feed_eof()
+
+
 class Connector:
     """Sends to receivers. One per process; call `close` at shutdown. per_host: connections to one host; 0: no limit."""
 
@@ -114,7 +136,7 @@ class Connector:
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """One attempt, of at most `attempt_seconds`. Raises Unreachable without a status.
 
-        A body that breaks off is returned as far as it came, since the status says what the receiver did.
+        A body that breaks off, or is malformed, is returned as far as it came: the status says what the receiver did.
         """
         return await self.send("POST", url, body, headers)
 
@@ -155,14 +177,16 @@ class Connector:
     def session(self) -> aiohttp.ClientSession:
         """The session, for a client of another protocol; it must set a deadline and follow no redirects."""
         if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=CONNECTIONS,
+                limit_per_host=self._per_host,
+                socket_factory=self._socket,
+                resolver=Resolver.of_loop(),
+                use_dns_cache=False,  # The resolver shares lookups, except those that wait for their tenant's turn.
+            )
+            connector._factory = partial(_Receiving, loop=asyncio.get_running_loop())  # type: ignore[assignment]
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=CONNECTIONS,
-                    limit_per_host=self._per_host,
-                    socket_factory=self._socket,
-                    resolver=Resolver.of_loop(),
-                    use_dns_cache=False,  # The resolver shares lookups, except those that wait for their tenant's turn.
-                ),
+                connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # `post` sets the only deadline
                 trust_env=False,  # a proxy would bypass the address check

@@ -192,10 +192,17 @@ async def test_receiver_that_hangs_or_drips_is_given_up(
         await hasty.post(await receiver.serve(answer, drip_seconds), b"{}", {})
 
 
-async def test_status_before_a_body_that_breaks_off_counts(receiver: Receiver, hasty: Connector) -> None:
-    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 0.05)
-    answer = await hasty.post(url, b"{}", {})
-    assert answer.status == 200 and set(answer.body) == {ord("x")}
+CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n"
+
+
+@pytest.mark.parametrize(("start", "drip_seconds"), [(CHUNKS, 0), (CHUNKS, 0.05), (CHUNKS + b"x", 0)])
+async def test_status_before_a_broken_body_counts(
+    receiver: Receiver, hasty: Connector, connector: Connector, start: bytes, drip_seconds: float
+) -> None:
+    is_malformed = (start, drip_seconds) != (CHUNKS, 0)
+    async with asyncio.timeout(HANG_SECONDS / 2):  # A malformed body ends before the connector's deadline.
+        url = await receiver.serve(start, drip_seconds)
+        assert await (connector if is_malformed else hasty).post(url, b"{}", {}) == (200, 0.0, b"xx")
 
 
 @pytest.mark.parametrize("answer", [b"+49301234567\r\n\r\n", b"HTTP/1.1 200 OK\r\n+49301234567\r\n\r\n"])

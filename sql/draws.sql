@@ -221,9 +221,10 @@ WHERE d.tenant_id = $1 AND d.draw_id = $2;
 
 -- name: record_result
 -- Stores the value, and the result that follows from it. $1 tenant, $2 draw, $3 value, $4 result, $5 its hash.
--- No row: not closed, or drawn already. The transaction may have begun before the value could be known.
+-- No row: not closed, or drawn already. The transaction may have begun before the value could be known. Verifiers refuse
+-- a draw from before its close, so a clock that was set back does not count.
 UPDATE draws SET status = 'drawn', randomness = randomness || jsonb_build_object('value', $3::text), result = $4,
-                 result_hash = $5, drawn_at = clock_timestamp(), updated_at = now()
+                 result_hash = $5, drawn_at = greatest(clock_timestamp(), closed_at), updated_at = now()
 WHERE tenant_id = $1 AND draw_id = $2 AND status = 'closed'
 RETURNING draw_id;
 

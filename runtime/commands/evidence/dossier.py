@@ -20,7 +20,7 @@ from cryptography.x509 import Certificate
 
 from runtime import web
 from runtime.commands.dossiers import FORMAT, VERIFIERS
-from runtime.commands.evidence import awards, draws, ranks, receipts, states
+from runtime.commands.evidence import awards, draw_lines, draws, ranks, receipts, states
 from runtime.commands.evidence.findings import Finding, read_object
 from runtime.commands.evidence.log_of_file import ENTRY, LogOfFile
 from runtime.commands.groups.log.witness import State
@@ -321,6 +321,9 @@ class _Check:
 
     def _read_evidence(self, line: dict[str, Any]) -> None:
         """Collects the evidence file of each draw, and its result."""
+        if "format" not in line and not self.evidence:
+            raise ValueError(f"not {KIND}: the evidence of a draw has no first line")
+        draw_lines.check(line, f"not {KIND}: evidence")
         if "format" in line:
             self.evidence.append(self.folder / f"{len(self.evidence)}.jsonl")
             self.draw = line

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from runtime.commands.evidence import draw_lines
 from runtime.commands.evidence.findings import Finding, read_object, same
 from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import (
@@ -47,6 +48,7 @@ def verify(path: Path, root: str = "") -> list[Finding]:
         head = _object(file.readline())
         if head.get("format") != FORMAT:
             raise ValueError(f"not an evidence file of a draw: its first line has no format {FORMAT!r}")
+        draw_lines.check(head, "line 1")
         places, tree, count, end = _scan(file, head)
         findings = [
             Finding(
@@ -55,14 +57,15 @@ def verify(path: Path, root: str = "") -> list[Finding]:
             Finding(f"the Merkle root of terms and tickets is {tree.root()}", tree.root() == head["tickets_root"]),
             Finding("this root was published", root == tree.root() if root else None),
         ]
-        at = head["randomness"].get("at", 0)
+        at = head["randomness"].get("at") or 0
         if head["randomness"]["kind"] != "INTERNAL":
             text, is_early = "the tickets were frozen before the value could be known", head["closed_at"] < at
             # Without a copy of the root, the time is only what the operator says.
             findings.append(Finding(text, None if is_early and not root else is_early))
         if end is None:
             return [*findings, Finding("the winners are not drawn yet", None)]
-        findings.append(Finding("the winners were drawn when the value could be known", end["drawn_at"] >= at))
+        text, is_later = "the winners were drawn after the close", end["drawn_at"] >= max(at, head["closed_at"])
+        findings.append(Finding(f"{text}, when the value could be known", is_later))
         findings.append(_value(head["randomness"], end["value"]))
         picks = _draw(file, places, head, end["value"], count)
         stated = [Pick(i + 1, one["ticket"], one["holder"]) for i, one in enumerate(end["result"])]
@@ -85,14 +88,15 @@ def _scan(file: BinaryIO, head: dict[str, Any]) -> tuple[list[_Place], MerkleTre
     places: list[_Place] = []
     tree, count, offset, before = MerkleTree(), 0, file.tell(), ""
     tree.add(terms_leaf(head))
-    for line in file:
+    for number, line in enumerate(file, 2):
         one = _object(line)
+        draw_lines.check(one, f"line {number}")
         if "holder" not in one:
             if file.readline():
                 raise ValueError("there are lines after the result")
             return places, tree, count, one
-        if not (one["holder"] > before and one["tickets"] > 0):
-            raise ValueError(f"the line of holder {one['holder']!r} is out of order, or has no tickets")
+        if one["holder"] <= before:
+            raise ValueError(f"line {number}: the holder {one['holder']!r} is out of order")
         before = one["holder"]
         if tree.size % _EVERY == 1:
             places.append(_Place(count, offset))

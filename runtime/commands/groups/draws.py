@@ -16,7 +16,7 @@ from runtime.commands.connection import DEFAULTS, Connection, connected, print_r
 from runtime.commands.documents import InvalidFile, Problem
 from runtime.commands.environment import EXIT_FILE
 from runtime.commands.evidence.draws import verify as findings_of
-from runtime.commands.evidence.findings import report
+from runtime.commands.evidence.findings import printable, report
 from runtime.commands.progress import progress
 
 app = app_of("draws")
@@ -93,7 +93,7 @@ def verify(file: Path, *, root: str = "") -> None:
     """
     try:
         findings = findings_of(file, root)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"tombola draws verify: {error}", file=sys.stderr)
+    except (OSError, ValueError) as error:
+        print(f"tombola draws verify: {printable(str(error))}", file=sys.stderr)
         sys.exit(EXIT_FILE)
     report(findings)

@@ -7,6 +7,39 @@ const FORMAT = "tombola-draw-1";
 const FORMS = { DRAND: /^[0-9a-f]{96}$/, DECLARED: /^([1-9]+|0)$/, INTERNAL: /^[0-9a-f]{64}$/ };
 /** A declared value of earlier versions: numbers without leading zeros and words in capitals, with single spaces. */
 const EARLIER = /^([1-9][0-9]*|0|[A-Z]+)( ([1-9][0-9]*|0|[A-Z]+))*$/;
+/** The last second of the year 9999 in every time zone. */
+const TIME_MAX = 253402214399;
+const whole = (least) => [`a whole number from ${least} to ${2n ** 63n - 1n}`, (value) => Number.isInteger(value) && value >= least && value < 2 ** 63];
+const TEXT = ["a text", (value) => typeof value === "string"];
+const HOLDER = ["a pseudonym", (value) => typeof value === "string" && /^\p{ASCII}*$/u.test(value)];
+const TIME = ["a time in whole unix seconds, at most in the year 9999", (value) => Number.isInteger(value) && value > 0 && value <= TIME_MAX];
+/** The fields of each kind of line, with what they must be. */
+const HEAD = {
+  ...{ id: TEXT, campaign_id: TEXT, name: TEXT, tickets: {}, prizes: { each: { prize_id: TEXT, count: whole(1) } }, alternates: whole(0) },
+  ...{ tickets_root: TEXT, ticket_count: whole(0), holder_count: whole(0), closed_at: TIME },
+  randomness: { kind: [`one of ${Object.keys(FORMS).join(", ")}`, (value) => Object.hasOwn(FORMS, value)] },
+};
+const RANDOMNESS = {
+  DRAND: { at: TIME, round: whole(1) },
+  DECLARED: { at: TIME, source: TEXT },
+  INTERNAL: { commitment: TEXT, at: [TIME[0], (value) => value === undefined || TIME[1](value)] },
+};
+const TICKETS = { holder: HOLDER, tickets: whole(1) };
+const END = { value: TEXT, result: { each: { ticket: whole(0), holder: HOLDER } }, result_hash: TEXT, drawn_at: TIME };
+
+/** Throws an error that names the first field that is missing or wrong. */
+function check(value, shape, name) {
+  if (Array.isArray(shape)) {
+    if (!shape[1](value)) throw new Error(`${name} must be ${shape[0]}`);
+  } else if (shape.each) {
+    if (!Array.isArray(value)) throw new Error(`${name} must be a list`);
+    value.forEach((one, at) => check(one, shape.each, `${name}[${at}]`));
+  } else {
+    if (!value || typeof value !== "object" || Array.isArray(value)) throw new Error(`${name} must be an object`);
+    for (const [field, part] of Object.entries(shape)) check(Object.hasOwn(value, field) ? value[field] : undefined, part, `${name}.${field}`);
+  }
+}
+
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 
 /** The root of RFC 6962 over hashes added one by one. */
@@ -48,6 +81,8 @@ class Draw {
   wrong = [];
 
   constructor(head) {
+    check(head, HEAD, "evidence");
+    check(head.randomness, RANDOMNESS[head.randomness.kind], "evidence.randomness");
     this.head = head;
     this.expect(head.format === FORMAT, "the format is known");
     this.tree.add(sha256("\0", termsOf(head)));
@@ -58,7 +93,7 @@ class Draw {
   }
 
   holder({ holder, tickets }) {
-    this.expect(!(this.holders.at(-1) >= holder) && tickets > 0, "the holders are in order, with tickets");
+    this.expect(!(this.holders.at(-1) >= holder), "the holders are in order");
     this.tree.add(sha256("\0", `${holder} ${tickets}`));
     this.holders.push(holder);
     this.firsts.push(this.tickets);
@@ -68,7 +103,7 @@ class Draw {
   end({ value, result, result_hash: stated, drawn_at: drawn }) {
     const { at = 0, kind, commitment } = this.head.randomness;
     this.value = value;
-    this.expect(drawn >= at, "the winners were drawn when the value could be known");
+    this.expect(drawn >= Math.max(at, this.head.closed_at), "the winners were drawn after the close, when the value could be known");
     this.expect(FORMS[kind].test(value) || (kind === "DECLARED" && EARLIER.test(value)), "the value has the form of its kind");
     if (kind === "INTERNAL") this.expect(sha256(value).toString("hex") === commitment, "the seed matches its published hash");
     const picks = this.draw(value);
@@ -139,11 +174,17 @@ export class Draws {
 
   /** Returns the facts that the log has of a drawn draw, and its time; else null. */
   read(line) {
-    if (line.format) this.all.push(new Draw(line));
-    else if (line.holder !== undefined) this.all.at(-1).holder(line);
+    if (line.format !== undefined) {
+      this.all.push(new Draw(line));
+      return null;
+    }
+    const draw = this.all.at(-1);
+    if (!draw) throw new Error("the evidence of a draw has no first line");
+    check(line, line.holder === undefined ? END : TICKETS, "evidence");
+    if (line.holder !== undefined) draw.holder(line);
     else {
-      const { head } = this.all.at(-1);
-      this.all.at(-1).end(line);
+      const { head } = draw;
+      draw.end(line);
       this.results.set(head.id, line.result.map(({ holder }) => ({ holder, prize: "", isReplaced: false })));
       if (line.entry === undefined) this.unlogged.add(head.id);
       let rank = 0;

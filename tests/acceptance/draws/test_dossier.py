@@ -199,7 +199,7 @@ def later(lines: list[dict[str, Any]], *, drawn: bool) -> None:
     reward = next(one for one in all_of(lines, "reward") if one["id"] == alternate["reward_id"])
     reward.update(won_at="2099-01-01T00:00:00Z")
     changed = last(lines) if drawn else audited(lines, "draw.replace")
-    changed.update(drawn_at=2**40, created_at="2099-01-01T00:00:00Z")
+    changed.update(drawn_at=2**37, created_at="2099-01-01T00:00:00Z")
     del reward["entry"], changed["entry"]
     winner.update(reason="DRAWN")
     alternate.update(reason="ALTERNATE", prize_id="", reward_id="")
@@ -309,7 +309,9 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "(?s)\\A(?!.*FAILED).*or replaced later": lambda lines: later(lines, drawn=True),
     "FAILED.*form of its kind": lambda lines: last(lines).update(value=last(lines)["value"].upper()),
     "FAILED.*frozen before the value": lambda lines: declare(lines, 1),
-    "FAILED.*drawn when the value": lambda lines: declare(lines, 2**40),
+    "FAILED.*drawn after the close, when": lambda lines: declare(lines, 2**37),
+    "(?s).*evidence.{1,2}closed_at must be a time": lambda lines: first(lines, "evidence").update(closed_at=1e300),
+    "(?s).*evidence.{1,2}result.0..holder must be": lambda lines: last(lines)["result"][0].update(holder=7),
     "FAILED.*log has this close": lambda lines: first(lines, "evidence").update(tickets_root="00"),
     "FAILED.*this close, before the value": lambda lines: first(lines, "evidence")["randomness"].update(at=1),
     # The draw's ranks: the first was replaced by the second.
@@ -322,8 +324,8 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "open .*have their reward.*(GONE)": lambda lines: all_of(lines, "winner")[1].update(reason="GONE"),
     "open .*skipped": pass_over,
     "open .*root was published": lambda lines: lines.remove({"audit": audited(lines, "draw.close")}),
-    "open .*compare it with 'Lotto'": lambda lines: declare(lines, 2**40),
-    "(?s)\\A(?!.*form of its kind).*earlier versions": lambda lines: declare(lines, 2**40, "4 80 LOTTO"),
+    "open .*compare it with 'Lotto'": lambda lines: declare(lines, 2**37),
+    "(?s)\\A(?!.*form of its kind).*earlier versions": lambda lines: declare(lines, 2**37, "4 80 LOTTO"),
 }
 TEXTS: Final = ("draws are those of the log", "the file", "milestones", "movements", "plays credited", "rewards have")
 TEXTS += ("rewards of", "ranks", "audit entries", "stock moves", "totals", "FAILED", "open", "(?s)")

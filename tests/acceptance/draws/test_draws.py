@@ -74,8 +74,7 @@ async def test_draw_awards_each_prize_and_its_file_proves_it(world: World, tmp_p
     prize_id = await world.prize(total=5)
     draw_id = await drawn(world, prize_id, 2)
     confirmed = (await step(world, draw_id, "confirm")).data
-    counts = (confirmed["status"], confirmed["ticket_count"], confirmed["holder_count"])
-    assert counts == ("DRAW_STATUS_CONFIRMED", 11, 4)
+    assert (confirmed["ticket_count"], confirmed["holder_count"]) == (11, 4)
     assert [one["reason"] for one in confirmed["winners"]] == ["", "", "ALTERNATE"]
     rewards = await world.database.fetch("SELECT reward_id, player_id FROM rewards WHERE prize_id = $1", prize_id)
     assert set(map(tuple, rewards)) == {(one["reward_id"], one["player_id"]) for one in confirmed["winners"][:2]}
@@ -104,6 +103,16 @@ CHANGES: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "result": (lambda lines: lines[-1]["result"].reverse(), ""),
     "end": (lambda lines: lines.append({"holder": "ff", "tickets": 1}), "lines after the result"),
     "head": (lambda lines: lines.pop(0), "not an evidence file"),
+    "closed after the draw": (lambda lines: lines[0].update(closed_at=lines[-1]["drawn_at"] + 1), ""),
+    "instant": (
+        lambda lines: lines[0].update(closed_at=1e300),
+        "line 1: closed_at must be a time in whole unix seconds",
+    ),
+    "count": (lambda lines: lines[0]["prizes"][0].update(count="1"), "line 1: prizes[0].count must be a whole number"),
+    "kind": (lambda lines: lines[0]["randomness"].update(kind={}), "line 1: randomness.kind must be one of DRAND, DEC"),
+    "draw": (lambda lines: lines[0].update(name="\ud800"), "line 1: the texts must be valid Unicode"),
+    "ticket": (lambda lines: lines[2].update(tickets="1"), "line 3: tickets must be a whole number from 1 to 92233"),
+    "missing": (lambda lines: lines[-1].pop("drawn_at"), "line 6: drawn_at must be a time"),
 }
 
 
@@ -207,21 +216,17 @@ async def test_replaced_winner_passes_the_prize_to_the_alternate(world: World) -
     for rank, why in ((3, "it has no rank 3"), (2, "is an alternate"), (0, "rank: must be from 1 to")):
         assert why in (await step(world, draw_id, "replace", rank=rank, reason="gone")).envelope["message"]
     await step(world, draw_id, "confirm")
-    kept = await step(world, draw_id, "replace", rank=1, reason="gone")
-    assert kept.reason == "ILLEGAL_TRANSITION" and "revoke it first" in kept.envelope["message"]
+    assert "revoke it first" in str(await step(world, draw_id, "replace", rank=1, reason="gone"))
     winner, alternate = (await world.stack.admin("GET", f"/admin/draws/{draw_id}")).data["winners"]
-    query = "UPDATE rewards SET expires_at = now() - interval '1 second' WHERE reward_id = $1"
-    await world.database.execute(query, winner["reward_id"])
+    await world.database.execute("UPDATE rewards SET expires_at = now() WHERE reward_id = $1", winner["reward_id"])
     await expiry.expire(world.stack.engine)
-    replaced = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
-    assert [one["reason"] for one in replaced] == ["REPLACED", ""]
-    assert replaced[1]["player_id"] == alternate["player_id"] and replaced[1]["reward_id"]
-    again = await step(world, draw_id, "replace", rank=1, reason="not reached")
-    assert "is replaced already" in again.envelope["message"]
+    _, second = (await step(world, draw_id, "replace", rank=1, reason="not reached")).data["winners"]
+    assert (second["reason"], second["player_id"]) == ("", alternate["player_id"]) and second["reward_id"]
+    assert "replaced already" in str(await step(world, draw_id, "replace", rank=1, reason="not reached"))
     for one, prize in ((winner, ""), (alternate, prize_id)):
         shown = (await world.stack.consumer("GET", f"/draws/{draw_id}", player=one["player_id"])).data
         assert shown["me"]["prize_id"] == prize
-    await world.stack.admin("POST", f"/admin/rewards/{replaced[1]['reward_id']}/revoke", {})
+    await world.stack.admin("POST", f"/admin/rewards/{second['reward_id']}/revoke", {})
     assert (await step(world, draw_id, "replace", rank=2, reason="not reached")).reason == "NO_ALTERNATE"
     await world.check()
 
@@ -327,10 +332,8 @@ async def test_jobs_leave_a_board_and_a_draw_whose_end_was_just_moved(world: Wor
 
 
 async def test_merchants_staff_draws_only_among_wallets_of_the_merchant(stack: Stack) -> None:
-    merchant_id = await make_merchant(stack)
-    campaign_id = (await make_campaign(stack, merchant_id=merchant_id))["id"]
-    other = (await make_campaign(stack))["id"]
-    staff = replace(stack, merchant_id=merchant_id)
+    staff = replace(stack, merchant_id=(merchant_id := await make_merchant(stack)))
+    campaign_id, other = [(await make_campaign(stack, merchant_id=one))["id"] for one in (merchant_id, "")]
     prize_id = await make_prize(staff, campaign_id=campaign_id)
     body = {"campaign_id": campaign_id, "name": "Draw", "prizes": [{"prize_id": prize_id, "count": 1}]}
     body |= {"randomness": {"kind": "INTERNAL"}}
@@ -401,8 +404,7 @@ async def test_imported_list_gives_the_tickets_of_the_draw(world: World, tmp_pat
     at = ("0].tickets", "1].player_id", "1].tickets", "2].player_id", "3].tickets")
     assert fields == [f"holders[{field}" for field in at]
     unknown = [{"player_id": "till-1", "tickets": 1}, {"player_id": f"player_{'0' * 26}", "tickets": 1}]
-    refused = await step(world, draw_id, "tickets", holders=unknown)
-    assert (fields_of(refused), unknown[1]["player_id"] in str(refused)) == (["holders[1].player_id"], True)
+    assert fields_of(await step(world, draw_id, "tickets", holders=unknown)) == ["holders[1].player_id"]
     file = operator.file(f"\ufeffplayer_id;tickets\nposted;4\n{guest.player_id};2\n{member};1\ngone;5\n", "list.csv")
     sent = await operator("draws", "tickets", draw_id, file)
     assert sent.out.strip() == "4 players set; the list has 12 tickets of 4 players"

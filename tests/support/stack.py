@@ -1,6 +1,7 @@
 """A whole Tombola in the test's process, on real servers, and ways to ask it."""
 
 import ipaddress
+import os
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -181,6 +182,7 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
         "rate_limits": False,
         "log_sample": 0.0,
         "drain_seconds": 10.0,
+        "short_path": os.environ.get("SHORT_PATH") != "off",
         **PATIENT,
     }
     return Settings(**{**values, **own})

@@ -33,23 +33,23 @@ async function wordOf(key, clientSeed, index) {
   return { index, bytes, value: Number(BigInt(`0x${bytes}`)) / 2 ** 64 };
 }
 
+const isObject = (value) => value !== null && typeof value === "object";
+
 /** JSON without two fields of one name, of which two readers could take different ones. */
 export function parse(text) {
   const found = JSON.parse(text);
   const names = [...text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?/g)].filter((match) => match[1]).length;
-  const count = (value) =>
-    value && typeof value === "object"
-      ? Object.values(value).reduce((sum, one) => sum + count(one), Array.isArray(value) ? 0 : Object.keys(value).length)
-      : 0;
+  const ownNames = (value) => (Array.isArray(value) ? 0 : Object.keys(value).length);
+  const count = (value) => (isObject(value) ? Object.values(value).reduce((sum, one) => sum + count(one), ownNames(value)) : 0);
   if (count(found) !== names) throw new Error("two fields have one name");
-  if (!found || typeof found !== "object" || Array.isArray(found)) throw new Error("it is not an object");
+  if (!isObject(found) || Array.isArray(found)) throw new Error("it is not an object");
   return found;
 }
 
 function fits(value, shape) {
   if (Array.isArray(shape)) return Array.isArray(value) && (!shape.length || value.every((one) => fits(one, shape[0])));
   if (typeof shape !== "object" || Array.isArray(value)) return typeof value === typeof shape && !Array.isArray(value);
-  return !!value && typeof value === "object" && Object.keys(shape).every((name) => fits(value[name], shape[name]));
+  return isObject(value) && Object.keys(shape).every((name) => fits(value[name], shape[name]));
 }
 
 /** The steps of this kind. A plugin's own steps are any JSON values. */
@@ -57,7 +57,7 @@ const stepsOf = (path, kind) => path.filter((step) => Array.isArray(step) && ste
 
 /** Whether two JSON values are equal, whatever the order of their fields. */
 export function same(one, other) {
-  if (!one || !other || typeof one !== "object" || typeof other !== "object") return one === other;
+  if (!isObject(one) || !isObject(other)) return one === other;
   const names = Object.keys(one);
   if (Array.isArray(one) !== Array.isArray(other) || names.length !== Object.keys(other).length) return false;
   return names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
@@ -196,9 +196,9 @@ async function isOf(receipt, { entry, salt, payload, outcome }) {
 /** The findings {text, ok} of a receipt's text; ok is null for what it cannot decide. Throws if it is no receipt. */
 export async function verify(text, { commitment = "", key = "" } = {}) {
   const whole = parse(text);
-  const receipt = whole.data && typeof whole.data === "object" ? whole.data : whole;
+  const receipt = isObject(whole.data) ? whole.data : whole;
   if (receipt.format !== FORMAT) throw new Error("not the receipt of a play");
-  const isLog = !receipt.log || (typeof receipt.log === "object" && (receipt.log.pending === true || fits(receipt.log, LOG)));
+  const isLog = !receipt.log || (isObject(receipt.log) && (receipt.log.pending === true || fits(receipt.log, LOG)));
   const wrong = isLog ? Object.keys(SHAPE).find((name) => !fits(receipt[name], SHAPE[name])) : "log";
   if (wrong) throw new Error(`not the receipt of a play: ${wrong} is missing or has a wrong type`);
   const { terms: promised, revision_hash: hash, session_id: session, outcome } = receipt;
@@ -220,8 +220,7 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
   find("the session is that of the play and the terms", names);
   if (receipt.erased) find("the player's data was erased: words and outcome cannot be checked", null);
   else {
-    const used = stepsOf(outcome.path, "word");
-    const words = await Promise.all(used.map((step) => wordOf(seed, receipt.client_seed, step[1])));
+    const words = await Promise.all(stepsOf(outcome.path, "word").map((step) => wordOf(seed, receipt.client_seed, step[1])));
     find("the words follow from the seeds", same(receipt.words, words));
     if (terms !== null) await decide();
   }
@@ -250,15 +249,13 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
 
   /** Decides the play again, and compares outcome and rewards. */
   async function decide() {
-    const parts = [terms.seed_generator, terms.reward_handler, terms.validator];
-    const others = parts.filter((name, i) => !KNOWN[i].includes(name));
+    const others = [terms.seed_generator, terms.reward_handler, terms.validator].filter((name, i) => !KNOWN[i].includes(name));
     if (others.length) find(`the outcome is not decided again here: ${others.join(", ")}`, null);
     else {
-      const decided = await again();
       // The terms do not say where a wheel stops, except for lucky_item.
       const { slot_index: slot, ...metadata } = outcome.metadata;
       const recorded = terms.reward_handler === "lucky_item" ? { ...metadata, slot_index: slot } : metadata;
-      find("the outcome follows from terms and words", same(decided, { ...outcome, metadata: recorded }));
+      find("the outcome follows from terms and words", same(await again(), { ...outcome, metadata: recorded }));
     }
     const units = {};
     const add = (id, name, quantity) => (units[JSON.stringify([id, name])] = (units[JSON.stringify([id, name])] ?? 0) + quantity);
@@ -283,8 +280,7 @@ export async function verify(text, { commitment = "", key = "" } = {}) {
 // ---- node verify.mjs FILE... ------------------------------------------------------------------
 if (globalThis.process?.argv?.[1]?.endsWith("verify.mjs")) {
   const { readFileSync } = process.getBuiltinModule("node:fs");
-  const given = process.argv.slice(2);
-  const options = {};
+  const [given, options] = [process.argv.slice(2), {}];
   const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\ufffd"); // A file could print lines of its own.
   while (given[0]?.startsWith("--")) options[given[0].slice(2)] = given.splice(0, 2)[1];
   if (!given.length) process.exitCode = 2;

@@ -51,6 +51,7 @@ def test_folder_holds_at_most_twenty_python_files() -> None:
 def test_python_file_has_at_most_450_lines() -> None:
     counts = {str(path.relative_to(ROOT)): len(text.splitlines()) for path, text in files().items()}
     assert {name: n for name, n in counts.items() if n > FILE_LINES_MAX} == {}
+    assert len((ROOT / "docs/examples/verify.mjs").read_text().splitlines()) <= 300, "short enough to read at once"
 
 
 def test_python_imports_have_no_cycle() -> None:

@@ -43,12 +43,16 @@ SELECT t.size, t.frontier, greatest(t.logged_until, n.created_at) AS since,
            < unix_micro(now() - interval '30 minutes') AS is_idle
 FROM log_trees AS t JOIN tenants AS n USING (tenant_id) WHERE t.tenant_id = $1 FOR UPDATE OF t SKIP LOCKED
 
+-- name: probe_indexes
+-- Until the transaction ends. A plan from when the log was short would read all leaves for each row of `append_rows`.
+SET LOCAL enable_seqscan = off
+
 -- name: append_rows
 -- Appends the rows from where the last pass ended to before $2 that have no leaf, at most $3 of each kind, the oldest first,
 -- as leaves from index $4 on. hashes: those of the leaves. full_from: a kind may have more rows from that time on. The
 -- rewards of a play come with it: its outcome names them, so plays write no index of rewards by time. Only a row that is
 -- not newer than all leaves may have one. Salts are hashes under a secret that only this statement has. OFFSET 0: a probe
--- of the index for each row; the planner might read all leaves instead. The plays of a batch have few terms, so each is
+-- of the index for each row, not a join with all leaves. The plays of a batch have few terms, so each is
 -- looked up once: a lookup for each play was a sixth of the CPU.
 WITH mark AS MATERIALIZED (
     SELECT least(read_from, $2::timestamptz - interval '2 seconds') AS since, newest,

@@ -64,7 +64,6 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Connections that carry traffic."""
         return sum(not pair.forgotten for pair in self._pairs)
 
     # -- faults ----------------------------------------------------------------------------------

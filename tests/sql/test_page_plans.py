@@ -184,3 +184,13 @@ async def test_play_reads_only_codes_it_takes_whatever_statistics_say(crowd: asy
             scans = [node for node in await nodes(crowd, name, arguments) if node.get("Relation Name") == "codes"]
         read[name] = sum(map(rows_read, scans))
     assert {name: rows for name, rows in read.items() if rows > 30} == {}
+
+
+async def test_log_looks_up_leaves_whatever_statistics_say(crowd: asyncpg.Connection) -> None:
+    """By a plan from when the log was empty, an append read all leaves for each row: 15 x the CPU."""
+    async with undone(crowd):
+        await crowd.execute(sql.load("log")["create_tree"], "t")
+        await crowd.execute(sql.load("log")["probe_indexes"])
+        found = await nodes(crowd, "log.append_rows", "now(), 10, 0")
+    scans = {node["Node Type"] for node in found if node.get("Relation Name") == "log_leaves"}
+    assert scans == {"Index Only Scan", "ModifyTable"}

@@ -87,7 +87,7 @@ class Appender:
         is_due = bool(engine.settings.merkle_log)
         while is_due:
             behind: set[str] = set()
-            grown = frozenset(await engine.database.tenants(_SQL["grown"]))
+            grown = await engine.database.transaction(_grown)
             for tenant_id in await engine.database.tenants(_ANALYTICS["tenants"]):
                 if tenant_id in grown or not self._rests(tenant_id):
                     await attempt(JOB, at(tenant_id, self._pass(engine, tenant_id, behind)), tenant_id=tenant_id)
@@ -111,6 +111,11 @@ class Appender:
         self._swept[tenant_id] = swept
         if not swept:
             self._rests_until[tenant_id] = time.monotonic() + SWEEP_PAUSE_SECONDS
+
+
+async def _grown(connection: asyncpg.Connection) -> frozenset[str]:
+    await connection.execute(_SQL["probe_indexes"])
+    return frozenset(row["tenant_id"] for row in await connection.fetch(_SQL["grown"]))
 
 
 async def sweep(engine: Engine, tenant_id: str, after: str) -> tuple[list[str], str]:
@@ -198,6 +203,7 @@ async def append_batch(
     horizon: datetime = await connection.fetchval(_ANALYTICS["horizon"])
     until = min(horizon, state["since"] + timedelta(seconds=min(window_seconds, WINDOW_SECONDS_MAX)))
     tree = MerkleTree(state["size"], _split(state["frontier"]))
+    await connection.execute(_SQL["probe_indexes"])
     # A separate statement: its snapshot must be newer than the horizon, or rows committed in between are lost.
     found = await connection.fetchrow(
         *(_SQL["append_rows"], tenant_id, until, BATCH, tree.size), timeout=STATEMENT_SECONDS

@@ -5,7 +5,7 @@
 -- The campaign, and the number of its tenant's origins. No row: not found or not readable.
 SELECT c.campaign_id, c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.origins, c.budget,
        c.budget_currency, coalesce(b.used, 0) AS used,
-       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings,
+       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant, c.settings, c.entry,
        (SELECT t.sender FROM tenants AS t WHERE t.tenant_id = $1) AS sender
 FROM campaigns AS c
 LEFT JOIN budget_marks AS b
@@ -20,6 +20,26 @@ FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status = 'active'
 ORDER BY g.game_id
+
+-- name: draws
+-- Its open draws, the oldest first. without_games: its tickets need no game of the campaign.
+SELECT d.draw_id, d.name, d.tickets, d.prizes, CASE
+           WHEN d.tickets -> 'entries' = 'true' THEN c.entry IS NOT NULL
+           WHEN d.tickets -> 'imported' = 'true' THEN true
+           WHEN d.tickets ->> 'ranking' <> '' THEN EXISTS (
+               SELECT FROM leaderboards AS l
+               WHERE l.tenant_id = $1 AND l.board_id = d.tickets ->> 'ranking' AND l.campaign_id IS DISTINCT FROM $2
+           )
+           ELSE d.tickets ->> 'scope_key' <> $2 OR EXISTS (
+               SELECT FROM packs AS p
+               WHERE p.tenant_id = $1 AND p.campaign_id = $2 AND p.status = 'active'
+                 AND coalesce(p.until, 'infinity') > now()
+                 AND (p.currency, p.scope_key) = (d.tickets ->> 'currency', d.tickets ->> 'scope_key')
+           )
+       END AS without_games
+FROM draws AS d JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = $2
+WHERE d.tenant_id = $1 AND d.campaign_id = $2 AND d.status = 'open'
+ORDER BY d.draw_id
 
 -- name: boards
 -- Rank prizes of its active boards.

@@ -1,7 +1,7 @@
 """The launch check: problems and warnings to review before a campaign goes live.
 
-It is read-only and blocks nothing. It checks the campaign's dates, active games, prizes of games and boards, quests,
-packs and budget, and the settings of this Core that affect players.
+It is read-only and blocks nothing. It checks the campaign's dates, active games, open draws, prizes of games, draws and
+boards, quests, packs and budget, and the settings of this Core that affect players.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from runtime.actors.tenant_sender import has_own
 from runtime.errors import unknown
 from runtime.operations.campaigns.launch_assets import missing_assets
 from runtime.operations.campaigns.launch_dates import check_dates
+from runtime.operations.campaigns.launch_ways import check_ways
 from runtime.operations.games.definitions import prizes_named
 from runtime.operations.prizes import release
 from runtime.operations.row import STAFF, Operation
@@ -46,6 +47,7 @@ class LaunchState:
 
     campaign: Any
     games: Sequence[Any]
+    draws: Sequence[Any]
     prizes: Sequence[Any]
     givers: Sequence[Any]
     integrations: Sequence[Any]
@@ -61,9 +63,10 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
         if campaign is None:
             raise unknown("campaign", campaign_id)
         games = await connection.fetch(_SQL["games"], tenant_id, campaign_id)
+        draws = await connection.fetch(_SQL["draws"], tenant_id, campaign_id)
         boards = await connection.fetch(_SQL["boards"], tenant_id, campaign_id)
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
-        named |= {rank["prize_id"] for board in boards for rank in board["prizes"]}
+        named |= {one["prize_id"] for contest in (*boards, *draws) for one in contest["prizes"]}
         prizes = await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))
         givers = await connection.fetch(_SQL["givers"], tenant_id, campaign_id)
         integrations = await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)
@@ -71,6 +74,7 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
     state = LaunchState(
         campaign=campaign,
         games=games,
+        draws=draws,
         prizes=prizes,
         givers=givers,
         integrations=integrations,
@@ -82,6 +86,7 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
 
 def items(state: LaunchState) -> Items:
     yield from check_dates(state.campaign, state.games, state.now)
+    yield from check_ways(state.campaign, state.games, state.draws)
     yield from _games(state)
     yield from _wheels(state)
     yield from _moments(state)
@@ -124,11 +129,6 @@ def _number(value: float) -> str:
 
 
 def _games(state: LaunchState) -> Items:
-    count = len(state.games)
-    if not count:
-        yield _problem("games", "No game is active")
-        return
-    yield _ok("games", "One game is active" if count == 1 else f"{count} games are active")
     for game in state.games:
         for total in _odds(game["definition"]["handler_config"]):
             field = _of("games", game["game_id"], "handler_config")

@@ -26,8 +26,8 @@ function placeOf(field, campaign, games) {
   if (field === "games") {
     return games.length ? address(`/games/${encodeURIComponent(games[0].id)}`) : address(`${own}/games/new`);
   }
-  if (field === "integrations") {
-    return address("/integrations");
+  if (field === "integrations" || field === "draws") {
+    return address(`/${field}`);
   }
   if (EDITED.test(field)) {
     return can("UpdateCampaign") ? address(own, { edit: "1", field }) : "";

@@ -15,7 +15,7 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -29,8 +29,8 @@ from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.code_lines import CODE_CHARACTERS_MAX, ERRORS_MAX
 from runtime.wire import codec, proto_json
+from runtime.wire.code_lines import VALUE_CHARACTERS_MAX, CsvLines, Line, Reader, TextLines
 from runtime.wire.schema import is_storable
-from runtime.wire.times import expiry
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
@@ -41,128 +41,14 @@ PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The back-off before each retry of a batch."""
 _RESUMED: Final = (Status.UNAVAILABLE, Status.INTERNAL)
 
-_VALUE_CHARACTERS_MAX: Final = 16_384
 _UNPRINTABLE: Final = "\x7f"
 _SLICE: Final = 4_096
 _PLAIN_ITEM: Final = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*,')
-_HEADINGS: Final = frozenset({"code", "codes", "voucher", "voucher_code", "coupon", "coupon_code"})
 
 _FIELDS: Final = frozenset({"scope", "expires_at", "expiresAt", "idempotency_key", "idempotencyKey"})
 """Fields of the message that a JSON body may have beside `codes`, by both of their names."""
 
-_EXPIRIES: Final = frozenset({"expires_at", "expires", "expiry", "valid_until"})
-
 Scope = Callable[[web.Request], m.Scope | None]
-
-
-_DATE: Final = len("2026-12-31")
-
-_DELIMITERS: Final = ",;\t"
-"""CSV delimiters. Spreadsheets use a semicolon in locales with a decimal comma."""
-
-_UNSPLIT: Final = "contains ; or a tab: if that is the delimiter, add a header line that begins with `code`"
-_UNNAMED: Final = "has a date in another column: add a header line such as `code,expires_at`"
-
-
-class Line(NamedTuple):
-    """A code, its line number, and its expiry: Unix seconds, 0 if not given, -1 if not a valid time.
-
-    wrong: why the line's form rules it out as a code; "" if it does not.
-    """
-
-    number: int
-    code: str
-    expires_at: int = 0
-    wrong: str = ""
-
-
-class Reader(Protocol):
-    """Splits streamed text into lines. `fields` are those of the body beside the codes."""
-
-    fields: dict[str, Any]
-
-    def feed(self, text: str) -> Iterator[Line]: ...
-    def end(self) -> Iterator[Line]: ...
-
-
-class TextLines:
-    """One code per line; blank lines are skipped."""
-
-    def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}
-        self._rest = ""
-        self._line = 0
-
-    def feed(self, text: str) -> Iterator[Line]:
-        *lines, self._rest = (self._rest + text).replace("\r\n", "\n").split("\n")
-        for line in lines:
-            yield from self._one(line)
-        # Truncates an endless line; the rest is still too long to be a code.
-        self._rest = self._rest[:_VALUE_CHARACTERS_MAX]
-
-    def end(self) -> Iterator[Line]:
-        yield from self._one(self._rest)
-
-    def _one(self, line: str) -> Iterator[Line]:
-        self._line += 1
-        code, expires_at = self.cells(line)
-        if code := code.strip():
-            yield Line(self._line, code, expires_at, self.wrong(code))
-
-    def wrong(self, code: str) -> str:
-        """Why it cannot be a code; "" if it can."""
-        return ""
-
-    def cells(self, line: str) -> tuple[str, int]:
-        """The code in a line, and its expiry."""
-        return line, 0
-
-
-class CsvLines(TextLines):
-    """Codes in the first column. A header line is skipped; it may name the column of each code's expiry.
-
-    The header determines the delimiter; without one it is a comma.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._delimiter = _DELIMITERS[0]
-        self._expiry = 0
-        self._has_header = self._is_dated = False
-
-    def cells(self, line: str) -> tuple[str, int]:
-        if self._line == 1 and self._is_heading(line):
-            self._has_header = True
-            return "", 0
-        cells = _split(line, self._delimiter)
-        self._is_dated = not self._has_header and any(map(_is_date, cells[1:]))
-        return cells[0], expiry(cells[self._expiry]) if 0 < self._expiry < len(cells) else 0
-
-    def _is_heading(self, line: str) -> bool:
-        for delimiter in _DELIMITERS:
-            names = [cell.strip().lower() for cell in _split(line, delimiter)]
-            if names[0] in _HEADINGS:
-                self._delimiter = delimiter
-                self._expiry = next((place for place, name in enumerate(names) if name in _EXPIRIES), 0)
-                return True
-        return False
-
-    def wrong(self, code: str) -> str:
-        """Refuses a line that is not split, since its date would become part of the code; and a date without a header,
-        since it would be ignored.
-        """
-        if ";" in code or "\t" in code:
-            return _UNSPLIT
-        return _UNNAMED if self._is_dated else ""
-
-
-def _is_date(cell: str) -> bool:
-    """Whether the cell is a date or time. Digits alone may be the number of a card or product."""
-    return len(cell.strip()) >= _DATE and not cell.strip().isdigit() and expiry(cell) > 0
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\r")], delimiter=delimiter), None) or [""]
 
 
 class JsonCodes:
@@ -189,7 +75,7 @@ class JsonCodes:
             if (step := self._step()) is None:
                 break
             yield from step
-        if len(self._rest) > _VALUE_CHARACTERS_MAX:
+        if len(self._rest) > VALUE_CHARACTERS_MAX:
             raise invalid(f"codes[{self._line}]", "is too long")
 
     def end(self) -> Iterator[Line]:
@@ -278,7 +164,7 @@ class JsonCodes:
         try:
             value, end = self._decoder.raw_decode(self._rest, start)
         except (ValueError, RecursionError):
-            if len(self._rest) <= _VALUE_CHARACTERS_MAX and self._rest[start] in '"{[tfn-0123456789':
+            if len(self._rest) <= VALUE_CHARACTERS_MAX and self._rest[start] in '"{[tfn-0123456789':
                 return None  # Possibly cut short: the end of the body decides.
             raise _not_json() from None
         return None if end == len(self._rest) and self._rest[start] not in '"{[' else (value, end)

@@ -1,4 +1,5 @@
 import os
+import re
 import tracemalloc
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 
 from runtime.errors import Fault
 from runtime.http import codes
-from runtime.http.codes import CsvLines, JsonCodes, TextLines
+from runtime.http.codes import JsonCodes
 from runtime.http.docs.openapi import document
 from runtime.operations import API
 from runtime.operations.code_lines import CODE_CHARACTERS_MAX
+from runtime.wire.code_lines import CsvLines, TextLines
 from tests.support.resources import make_prize
 from tests.support.stack import Answer
 
@@ -68,6 +70,17 @@ async def test_csv_line_with_an_unexpected_delimiter_is_refused(stack: Any, priz
     assert (data["added"], data["invalid"]) == (1, 3)
     assert [error["reason"] for error in data["errors"]] == [unsplit, unsplit, unnamed]
     assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json")).data["added"] == 1
+
+
+def test_csv_line_that_is_not_well_formed_is_refused() -> None:
+    rows = ('"A1";x', '"A2', 'A3";x', 'A4";x', '"A5"6;x', 'A7;"one', "more", 'end"', 'A8;6" wide', '"A""9";', '"B1')
+    lines = list(CsvLines().feed("\n".join(('"Voucher code";note', *rows, '"B2";x', ""))))
+    assert [line.code for line in lines if not line.wrong] == ["A1", "A8", 'A"9', "B2"]
+    wrong = {line.number: re.sub(r"\D*", "", line.wrong) or line.wrong[:23] for line in lines if line.wrong}
+    assert wrong == dict.fromkeys((3, 5, 6, 7, 12), "has an unbalanced quote") | {4: "3", 8: "7", 9: "7"}
+    for text in ("\nid,Code\n1,A1\n", "serial;expires_at\nA1;2036-12-31\n"):
+        with pytest.raises(Fault, match=r"line [12]: a header must begin with `code`"):
+            list(CsvLines().feed(text))
 
 
 async def test_import_of_a_body_that_cannot_be_read_is_refused(stack: Any, prize_id: str) -> None:

@@ -1,7 +1,7 @@
 // Splits a file of codes into parts for upload.
 const PART = 5000;
 const TYPES = /** @type {Record<string, string>} */ ({ csv: "text/csv", json: "application/json" });
-const HEADING = /^\ufeff?"?(codes?|voucher|voucher_code|coupon|coupon_code)"?\s*([,;\t]|$)/i;
+const HEADING = /^\ufeff?"?\s*(codes?|(voucher|coupon)([ _]code)?)\s*"?\s*([,;\t]|$)/i;
 
 /**
  * @typedef {object} Part
@@ -24,7 +24,8 @@ export function partsOf(name, text) {
     return cut(Array.isArray(read) ? read : read?.codes ?? []).map(({ some, before }) => ({ type, body: { codes: some }, lines: some.length, before }));
   }
   const lines = text.split("\n");
-  const heading = type === TYPES.csv && HEADING.test(lines[0].trim()) ? [lines[0]] : [];
+  const first = lines.findIndex((line) => line.trim());
+  const heading = type === TYPES.csv && HEADING.test(lines[first]?.trim() ?? "") ? lines.slice(0, first + 1) : [];
   return cut(lines.slice(heading.length))
     .filter(({ some }) => some.some((line) => line.trim()))
     .map(({ some, before }) => ({ type, body: [...heading, ...some].join("\n"), lines: some.length, before }));

@@ -19,10 +19,8 @@ from runtime.streams.backfill import CHUNK
 
 PLAYS: Final = 100_000
 """New plays of a pass: those of SECONDS on a machine at its limit."""
-
 SECONDS: Final = 15.0
 """The time that they are spread over."""
-
 _SETTINGS: Final[dict[str, Any]] = {
     "database_statement_timeout_seconds": 60.0,
     "merkle_log": "bench.example",
@@ -56,7 +54,9 @@ def _plays(tenants: int) -> str:
                now() + make_interval(secs => n / 32 * {32 * SECONDS / PLAYS} - {SECONDS})
         FROM generate_series(0, {PLAYS - 1}) AS n;
         UPDATE figure_marks SET counted_until = now() - interval '{SECONDS + 1} seconds';
-        UPDATE campaign_marks SET counted_until = now() - interval '{SECONDS + 1} seconds'
+        UPDATE campaign_marks SET counted_until = now() - interval '{SECONDS + 1} seconds';
+        UPDATE log_trees SET logged_until = since, read_from = since, newest = since
+        FROM (SELECT now() - interval '{SECONDS + 1} seconds' AS since) AS s
     """
 
 

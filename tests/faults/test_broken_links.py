@@ -71,7 +71,8 @@ async def event_crosses(site: Site, _load: Load, process: Process, _hook: Receiv
     """An event of a play by this Core is in its stream. Several plays are tried: without Valkey a Core drops events."""
     alone = replace(site, client=replace(site.client, processes=lambda _: [process]))
     streams = [event_stream(shard) for shard in range(site.deployment.settings.stream_shards)]
-    async with Redis.from_url(site.deployment.valkey.url) as valkey:
+    # With a timeout of its own, its wait_for would drop the cancellation by `until` (Python 3.11).
+    async with Redis.from_url(site.deployment.valkey.url, socket_timeout=None) as valkey:
 
         async def published() -> bool:
             entries = [entry for stream in streams for entry in await valkey.xrevrange(stream, count=200)]

@@ -57,7 +57,7 @@ class Raffle(Case):
             downloaded = time.monotonic()
             findings = verify(path)
         ended = time.monotonic()
-        if shown["holder_count"] != bench.scale.draw_holders or any(not finding.ok for finding in findings):
+        if shown["holder_count"] != bench.scale.draw_holders or any(finding.ok is False for finding in findings):
             raise StackError(f"the draw is not proven: {findings}")
         seconds, own = ended - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
         taken += [f"download {downloaded - started:.1f} s", f"verify {ended - downloaded:.1f} s"]

@@ -8,9 +8,9 @@ An e-mail address is parsed by email-validator, without DNS. It is lower-cased a
 case-sensitive local part, but mail services ignore case, and people type either.
 
 All addresses that reach one mailbox have one form for counting (`canonical`). Providers deliver `name+anything@` to
-`name@`, and Gmail ignores dots. Each provider's rule is in _PROVIDERS; at any other domain only what follows a `+` is
-removed, which nearly every mail service ignores. Characters that differ only in width or form are the same (Unicode
-NFKC).
+`name@`, and Gmail ignores dots. Each provider's own rule is in _PROVIDERS; at any other domain only what follows a `+`
+is removed, which nearly every mail service ignores. Characters that differ only in width or form are the same (Unicode
+NFKC). docs/how-to/entry-form.md lists the rules.
 
 Both libraries are imported after the process is ready (`prepare`), or on first use, for a faster start.
 """
@@ -33,25 +33,42 @@ _EMAIL_CHARACTERS_MAX: Final = 320
 class _Provider(NamedTuple):
     """A provider's rule.
 
-    domain: the canonical one of its domains. tag: the character that begins an alias. has_subdomains: delivers
-    `anything@name.domain` to `name@domain`.
+    domain: the canonical one of its domains. tags: the characters that begin an alias. characters: a table of
+    `str.translate` for those that it ignores or does not distinguish. has_subdomains: delivers `anything@name.domain`
+    to `name@domain`.
     """
 
     domain: str
-    tag: str = "+"
-    ignores_dots: bool = False
+    tags: str = "+"
+    characters: Mapping[int, int | None] = {}
     has_subdomains: bool = False
 
 
-_GMAIL: Final = _Provider("gmail.com", ignores_dots=True)
+_SAME_DASHES: Final = str.maketrans("-", "_")
+"""A host name cannot have an underscore, so Fastmail takes a hyphen for it."""
+
+_FASTMAIL: Final = "com net org us co.uk com.au cn es im in jp mx nl se to tw"
+_YAHOO: Final = (  # Without co.jp, which is another company.
+    "com ca com.ar com.au com.br com.hk com.mx com.ph com.sg com.tw com.vn co.id co.in co.nz co.uk co.za "
+    "de dk es fr gr ie in it no pl ro se"
+)
 _PROVIDERS: Final[Mapping[str, _Provider]] = {
-    "gmail.com": _GMAIL,
-    "googlemail.com": _GMAIL,
+    **dict.fromkeys(("gmail.com", "googlemail.com"), _Provider("gmail.com", characters=str.maketrans("", "", "."))),
     **dict.fromkeys(("icloud.com", "me.com", "mac.com"), _Provider("icloud.com")),
-    **dict.fromkeys(("protonmail.com", "proton.me", "pm.me", "protonmail.ch"), _Provider("proton.me", "+", True)),
-    **dict.fromkeys(("yandex.ru", "yandex.com", "ya.ru", "yandex.by", "yandex.kz"), _Provider("yandex.ru")),
-    **dict.fromkeys(("fastmail.com", "fastmail.fm"), _Provider("fastmail.com", has_subdomains=True)),
-    **{f"yahoo.{end}": _Provider(f"yahoo.{end}", "-") for end in ("com", "de", "fr", "it", "es", "ca", "co.uk")},
+    **dict.fromkeys(
+        ("protonmail.com", "proton.me", "pm.me", "protonmail.ch"),
+        _Provider("proton.me", characters=str.maketrans("", "", ".-_")),
+    ),
+    **dict.fromkeys(
+        ("yandex.ru", "yandex.com", "ya.ru", "yandex.by", "yandex.kz", "yandex.ua"),
+        _Provider("yandex.ru", characters=str.maketrans(".", "-")),
+    ),
+    **{
+        f"fastmail.{end}": _Provider(f"fastmail.{end}", characters=_SAME_DASHES, has_subdomains=True)
+        for end in _FASTMAIL.split()
+    },
+    "fastmail.fm": _Provider("fastmail.com", characters=_SAME_DASHES, has_subdomains=True),
+    **{f"yahoo.{end}": _Provider(f"yahoo.{end}", tags="+-") for end in _YAHOO.split()},
 }
 
 
@@ -104,8 +121,9 @@ def canonical(kind: str, value: str) -> str:
         local = name
     else:
         rule = _PROVIDERS.get(domain, _Provider(domain))
-    local = local.partition(rule.tag)[0] or local
-    return f"{local.replace('.', '') if rule.ignores_dots else local}@{rule.domain}"
+    for tag in rule.tags:
+        local = local.partition(tag)[0] or local
+    return f"{local.translate(rule.characters) or local}@{rule.domain}"
 
 
 def _phone(value: str, field: str) -> str:

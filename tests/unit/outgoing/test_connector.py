@@ -110,14 +110,12 @@ def test_url_that_is_none_is_refused(url: str) -> None:
     assert check_url(url)
 
 
-async def test_answer_is_read_with_its_retry_time_up_to_its_maximum(receiver: Receiver, connector: Connector) -> None:
+async def test_answer_is_read_with_its_retry_time(receiver: Receiver, connector: Connector) -> None:
     url = await receiver.serve(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nno")
     assert await connector.post(url, b"{}", {}) == (429, 7.0, b"no")
     dates = b"Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nRetry-After: Wed, 21 Oct 2015 07:29:30 GMT\r\n"
     url = await receiver.serve(b"HTTP/1.1 503 No\r\n" + dates + b"Content-Length: 0\r\n\r\n")
     assert (await connector.post(url, b"{}", {})).retry_after_seconds == 90.0
-    url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
-    assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
 
 
 @pytest.mark.parametrize(
@@ -201,8 +199,8 @@ async def test_status_before_a_broken_body_counts(
 ) -> None:
     is_malformed = (start, drip_seconds) != (CHUNKS, 0)
     async with asyncio.timeout(HANG_SECONDS / 2):  # A malformed body ends before the connector's deadline.
-        url = await receiver.serve(start, drip_seconds)
-        assert await (connector if is_malformed else hasty).post(url, b"{}", {}) == (200, 0.0, b"xx")
+        answer = (connector if is_malformed else hasty).post(await receiver.serve(start, drip_seconds), b"{}", {})
+        assert await answer == (200, 0.0, b"xx")
 
 
 @pytest.mark.parametrize("answer", [b"+49301234567\r\n\r\n", b"HTTP/1.1 200 OK\r\n+49301234567\r\n\r\n"])
@@ -227,11 +225,6 @@ async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiv
         await receiver.hung_up.wait()
 
 
-async def test_url_that_is_none_is_named_and_not_tried(connector: Connector) -> None:
-    with pytest.raises(Unreachable, match="the URL must be an http or https URL"):
-        await connector.post("ftp://a.example", b"{}", {})
-
-
 @pytest.mark.parametrize(
     ("asked", "seconds"),
     [(b"", 0.0), (b"soon", 0.0), (b"-7", 0.0), (b"12", 12.0), ("\u00b2".encode(), 0.0), (b"9" * 4000, 86400.0)],
@@ -241,9 +234,10 @@ async def test_retry_after_is_bounded(receiver: Receiver, connector: Connector, 
     assert (await connector.post(url, b"{}", {})).retry_after_seconds == seconds
 
 
-async def test_receiver_that_is_away_is_reported(connector: Connector) -> None:
+async def test_receiver_that_is_away_and_url_that_is_none_are_reported(connector: Connector) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with pytest.raises(Unreachable, match="no connection"):
-        await connector.post(f"http://127.0.0.1:{port}/", b"{}", {})
+    for url, error in ((f"http://127.0.0.1:{port}/", "no connection"), ("ftp://a", "the URL must be an http")):
+        with pytest.raises(Unreachable, match=error):
+            await connector.post(url, b"{}", {})

@@ -24,14 +24,10 @@ def independent(secret: str) -> Webhook:
 
 
 @pytest.mark.parametrize("secret", [WHSEC, "a secret of words"])
-def test_signature_of_ours_is_verified_by_the_independent_package(secret: str) -> None:
+def test_signature_is_that_of_the_independent_package(secret: str) -> None:
     headers = signing.sign([secret], "evt_1", int(time.time()), BODY)  # the package judges by the clock
     assert headers[signing.SERVICE_SIGNATURE] == headers[signing.SIGNATURE]
     independent(secret).verify(BODY, headers)
-
-
-@pytest.mark.parametrize("secret", [WHSEC, "a secret of words"])
-def test_signature_of_the_independent_package_is_verified(secret: str) -> None:
     signature = independent(secret).sign("msg_1", datetime.fromtimestamp(NOW, UTC), BODY.decode())
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(NOW), "webhook-signature": signature}
     assert signing.verify([secret], headers, BODY, NOW) == "msg_1"
@@ -46,10 +42,13 @@ def test_rotated_secret_verifies_at_old_and_new_receivers() -> None:
     assert signing.verify(["other", "old"], headers, BODY, now) == "evt_1"
 
 
-def test_message_without_a_secret_has_no_signature_and_is_refused() -> None:
+def test_message_without_a_good_secret_is_neither_signed_nor_accepted() -> None:
     assert signing.sign([], "evt_1", NOW, BODY) == {"webhook-id": "evt_1", "webhook-timestamp": str(NOW)}
     with pytest.raises(signing.SignatureRefused):
         signing.verify([], signing.sign(["s"], "evt_1", NOW, BODY), BODY, NOW)
+    for secret in ("whsec_", "whsec_!!"):
+        with pytest.raises(ValueError, match="base64"):
+            signing.key_of(secret)
 
 
 @pytest.mark.parametrize("seconds", [-301, 301])
@@ -82,12 +81,6 @@ def test_changed_header_is_refused(change: dict[str, str]) -> None:
         signing.verify(["s"], {**signing.sign(["s"], "evt_1", NOW, BODY), **change}, BODY, NOW)
 
 
-@pytest.mark.parametrize("secret", ["whsec_", "whsec_!!"])
-def test_malformed_secret_is_said_so(secret: str) -> None:
-    with pytest.raises(ValueError, match="base64"):
-        signing.key_of(secret)
-
-
 @pytest.mark.parametrize(
     ("secret", "problem"),
     [
@@ -103,15 +96,12 @@ def test_secret_that_could_be_guessed_or_signs_nothing_is_said_so(secret: Any, p
     assert (found is None) if problem is None else (found is not None and problem in found)
 
 
-@pytest.mark.parametrize("message_id", ["", "x" * (signing.ID_CHARACTERS_MAX + 1)])
-def test_id_that_is_missing_or_too_long_is_refused_though_it_is_signed(message_id: str) -> None:
-    with pytest.raises(signing.SignatureRefused, match="missing or too long"):
-        signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW)
-
-
-@pytest.mark.parametrize("message_id", ["x", "x" * signing.ID_CHARACTERS_MAX])
-def test_id_may_be_as_short_and_as_long_as_it_may_be(message_id: str) -> None:
-    assert signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW) == message_id
+def test_id_has_a_least_and_a_greatest_length() -> None:
+    for message_id in ("x", "x" * signing.ID_CHARACTERS_MAX):
+        assert signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW) == message_id
+    for message_id in ("", "x" * (signing.ID_CHARACTERS_MAX + 1)):
+        with pytest.raises(signing.SignatureRefused, match="missing or too long"):
+            signing.verify(["s"], signing.sign(["s"], message_id, NOW, BODY), BODY, NOW)
 
 
 def test_timestamp_has_twelve_digits_at_the_most() -> None:

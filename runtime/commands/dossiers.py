@@ -13,6 +13,7 @@ JSON lines; each is an object with one field, which names its kind:
     ledger    a movement of a balance in these scopes
     mark      the last entry of the log: every row from before its time is in the log
     terms     the text of terms, before the first play that they decided
+    opening   the text of the opening of a prize's release, whose commitment is in these terms
     play      what decides a play again, and its entry in the log, as rewards, adjustments and audit entries have; the
               session without its MAC and player
     reward    a reward, and its origin: play, milestone, or the winner of a draw or leaderboard
@@ -49,7 +50,9 @@ from runtime.rules.sealing import Seal
 
 FORMAT: Final = "tombola-dossier-1"
 
-VERIFIERS: Final = tuple(f"{name}.mjs" for name in ("verify", "dossier", "awards", "draws", "stamps", "stock"))
+VERIFIERS: Final = tuple(
+    f"{name}.mjs" for name in ("verify", "dossier", "awards", "draws", "stamps", "stock", "releases")
+)
 """Programs that the file carries: dossier.mjs imports the others."""
 
 PSEUDONYM_BYTES: Final = 16
@@ -157,11 +160,16 @@ async def write(
             scope = ""  # Other campaigns share its balances.
         scopes.add(scope)
         writer.line("game", {"id": game["id"], "scope": scope, "milestones": game["milestones"]})
-    known: set[str] = set()
+    known, opened = set[str](), set[str]()
     async for play in rows(edge, "play_receipts", campaign_id):
         if (revision := play["revision_hash"]) and revision not in known:
             known.add(revision)
-            writer.line("terms", (await edge.get(f"/revisions/{revision}"))["terms"])
+            promised = await edge.get(f"/revisions/{revision}")
+            writer.line("terms", promised["terms"])
+            for opening in promised["openings"]:  # Of the releases whose last unit is free.
+                if opening not in opened:
+                    opened.add(opening)
+                    writer.line("opening", opening)
         writer.line("play", _play(play, pseudonyms, size))
     # After the plays, so that the ledger has the credits of each play in the file.
     async for entry in rows(edge, "ledger", campaign_id if scopes <= {campaign_id} else ""):

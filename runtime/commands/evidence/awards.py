@@ -18,7 +18,6 @@ TABLES: Final = """
         id, player, scope, currency, seq, amount, balance_after, reason, reference, reward_id, at, logged_at);
     CREATE TABLE unfounded (id, is_open);
     CREATE TABLE credits (play_id, currency, amount);
-    CREATE TABLE denied (play_id, prize_id, quantity);
     CREATE TABLE granted (play_id, game, milestone, prize_id, reward_id);
     CREATE TABLE boards (id PRIMARY KEY, game, metric, mode, starts, ends, closed);
     CREATE TABLE board_prizes (board, first, last, prize_id);
@@ -133,12 +132,6 @@ _UNGIVEN: Final = {
     "unavailable": "their prizes may have been unavailable, as the operator states",
     "redeemed": "the others have not redeemed them",
 }
-_DENIED: Final = """
-    SELECT d.play_id FROM denied AS d LEFT JOIN free AS f ON f.id = d.prize_id
-    GROUP BY d.play_id HAVING coalesce(max(f.units >= d.quantity), 0) = ?
-"""
-"""Plays without a prize that they drew: 1: it was free all the time; 0: it may have been unavailable."""
-
 _CLOSE: Final = "UPDATE boards SET closed = coalesce((SELECT min(at) FROM closings WHERE board = id), closed)"
 
 _SCORES: Final = """
@@ -263,7 +256,7 @@ def read_board(database: sqlite3.Connection, board: Mapping[str, Any]) -> None:
 def read_outcome(
     database: sqlite3.Connection, play: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[int, int, int]:
-    """A play's credits, denied prizes and grants. Returns its score, wins and points, as leaderboards count them."""
+    """A play's credits and grants. Returns its score, wins and points, as leaderboards count them."""
     points = 0
     for won in stored["rewards"]:
         is_item = won["prize_id"] == ""  # A prize may have the type "item" too.
@@ -272,10 +265,6 @@ def read_outcome(
         if (is_item or won["type"] == _POINTS) and amount:
             database.execute("INSERT INTO credits VALUES (?, ?, ?)", (play["id"], currency, amount))
             points += amount if currency == _POINTS else 0
-    for step in stored["decided"]["path"]:
-        match step:  # Other steps have the form that their plugin chose.
-            case ["available", str() as prize_id, int() as quantity, False]:
-                database.execute("INSERT INTO denied VALUES (?, ?, ?)", (play["id"], prize_id, quantity))
     for one in stored["milestones_granted"]:
         facts = (play["id"], play["game_id"], one["id"], one["prize_id"], one["reward_id"])
         database.execute("INSERT INTO granted VALUES (?, ?, ?, ?, ?)", facts)
@@ -316,11 +305,6 @@ def problems(database: sqlite3.Connection, until: float | None) -> Iterator[Prob
         SELECT p.id FROM plays AS p JOIN games AS g ON g.id = p.game WHERE g.scope = '')""")
     yield Problem("movements of balances continue each other", "ledger", names(_BROKEN_BALANCES))
     yield Problem("plays credited what they won", "plays", names(_UNCREDITED))
-    text = "plays got the prizes that were free all the time"
-    yield Problem(text, "plays", names(_DENIED, 1))
-    if found := names(_DENIED, 0):
-        text = "plays got the prizes that they drew: these may have been unavailable, as the operator states"
-        yield Problem(text, "plays", found, is_open=True)
     database.execute(_FIND_UNFOUNDED, (until,))
     wrong = names("SELECT id FROM unfounded WHERE NOT is_open")
     yield Problem("movements are of plays and rewards in the file", "ledger", wrong)

@@ -20,7 +20,7 @@ from cryptography.x509 import Certificate
 
 from runtime import web
 from runtime.commands.dossiers import FORMAT, VERIFIERS
-from runtime.commands.evidence import awards, draw_lines, draws, ranks, receipts, states
+from runtime.commands.evidence import awards, draw_lines, draws, ranks, receipts, releases, states
 from runtime.commands.evidence.findings import Finding, read_object
 from runtime.commands.evidence.log_of_file import ENTRY, LogOfFile
 from runtime.commands.groups.log.witness import State
@@ -45,7 +45,7 @@ _NAMED_MAX: Final = 5
 
 _TABLES: Final = """
     CREATE TABLE head (campaign);
-    CREATE TABLE plays (id PRIMARY KEY, player, game, at, micro, score, wins, points, logged_at);
+    CREATE TABLE plays (id PRIMARY KEY, player, game, at, micro, score, wins, points, logged_at, revision);
     CREATE TABLE won (reward_id, play_id, prize_id, name, type, value, quantity, at);
     CREATE TABLE rewards (
         id PRIMARY KEY, player, play_id, milestone_id, prize_id, name, type, value, quantity, status, game, at,
@@ -135,7 +135,7 @@ def verify(
     stamps it.
     """
     with TemporaryDirectory() as folder, closing(sqlite3.connect("")) as database:
-        database.executescript(_TABLES + awards.TABLES + states.TABLES + ranks.TABLES)
+        database.executescript(_TABLES + awards.TABLES + states.TABLES + ranks.TABLES + releases.TABLES)
         try:
             return list(_Check(database, Path(folder), key, witness, trusted).findings(path))
         except BadNote as error:
@@ -166,6 +166,7 @@ class _Check:
         self.closings: dict[str, list[tuple[dict[str, Any], int]]] = {}  # Draw -> its close in the log, and the time.
         self.verifiers: list[tuple[bool, bool]] = []  # Whether it has its hash, and is the program of this version.
         self.mislogged: dict[str, list[str]] = {kind.removesuffix("s"): [] for kind in NAMES}
+        self.releases = releases.Releases(database)
         self.log = LogOfFile(folder / "leaves", key, witness, trusted)
 
     def findings(self, path: Path) -> Iterator[Finding]:
@@ -198,7 +199,11 @@ class _Check:
         yield self._none(text, "rewards", _UNFOUNDED, until)
         yield self._none("rewards belong to the players of their plays and ranks", "rewards", _MISGIVEN)
         yield from self._of_draws()
-        for problem in (*ranks.problems(self.database), *awards.problems(self.database, until)):
+        for problem in (
+            *ranks.problems(self.database),
+            *awards.problems(self.database, until),
+            *self.releases.problems(),
+        ):
             yield self._finding(problem.text, problem.table, problem.names, is_open=problem.is_open)
         for text, table, query in states.CHECKS:
             yield self._none(text, table, query)
@@ -233,6 +238,7 @@ class _Check:
         states.read_audit(self.database, entry, awards.seconds(entry["created_at"]), micro)
         awards.read_audit(self.database, entry, micro or awards.seconds(entry["created_at"]) * 1_000_000)
         ranks.read_audit(self.database, entry)
+        self.releases.read_audit(entry)
         if entry["action"] == "draw.close" and micro and "line" in entry:
             self.closings.setdefault(entry["subject_id"], []).append((entry["after"], micro))
 
@@ -257,7 +263,12 @@ class _Check:
         return int(read_object(line["entry"], ENTRY)["at"])
 
     def _read_terms(self, text: str) -> None:
-        self.terms[hashlib.sha256(text.encode()).hexdigest()] = read_object(text, "terms")
+        revision = hashlib.sha256(text.encode()).hexdigest()
+        self.terms[revision] = read_object(text, "terms")
+        self.releases.read_terms(revision, self.terms[revision])
+
+    def _read_opening(self, text: str) -> None:
+        self.releases.read_opening(text)
 
     def _read_play(self, play: dict[str, Any]) -> None:
         stored = read_object(play["outcome"], "the outcome of a play")
@@ -270,13 +281,16 @@ class _Check:
         named = {"play_id": play["id"], "revision_hash": play["revision_hash"]}
         findings = [Finding("the session is that of the play and the terms", receipts.names(play["session"], named))]
         score, wins, points = awards.read_outcome(self.database, play, stored)
+        self.releases.read_denied(play["id"], stored)
         own = {name: play[name] for name in ("id", "game_id", "revision", "revision_hash", "seed")}
         own |= {"score": score, "wins": wins, "points": points}
         own["outcome"] = hashlib.sha256(play["outcome"].encode()).hexdigest()
         logged_at = self._logged(play, "play", own, play["played_at"])
         times = (play["played_at"], logged_at or play["played_at"] * 1_000_000)
         about = (play["id"], play["player"], play["game_id"], *times, score, wins, points, logged_at)
-        self.database.execute("INSERT INTO plays VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", about)
+        self.database.execute(
+            "INSERT INTO plays VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*about, play["revision_hash"])
+        )
         if terms is None:
             findings.append(Finding("its terms are in the file", False))
         elif play["erased"]:

@@ -16,7 +16,6 @@ export class Awards {
   wallets = new Map();
   spent = new Map(); // Reward -> its movements.
   credits = new Map(); // Play and currency -> what it won, less what was credited.
-  denied = []; // Prizes that plays drew but did not get.
   granted = new Map(); // Reward -> the play that granted its milestone.
   boards = [];
   closings = new Map(); // Board -> when it was closed, by its audit entry.
@@ -57,8 +56,6 @@ export class Awards {
       if (this.games.get(game_id)) add(this.credits, `${id} ${currency}`, amount);
       if (currency === "points") points += amount;
     }
-    const isDenied = (step) => Array.isArray(step) && step[0] === "available" && step[3] === false;
-    for (const [, prize, quantity] of stored.decided.path.filter(isDenied)) this.denied.push({ id, prize, quantity });
     for (const one of stored.milestones_granted) this.granted.set(one.reward_id, { play_id: id, game_id, milestone_id: one.id, prize_id: one.prize_id });
     return { score: stored.decided.score, wins: stored.rewards.length, points };
   }
@@ -80,10 +77,6 @@ export class Awards {
     const isKnown = (credit) => plays.has(credit.split(" ")[0]);
     yield ["plays credited what they won", [...this.credits].filter(([key, sum]) => sum && isKnown(key)).map(([key]) => key.split(" ")[0])];
     const isFree = (id, quantity) => prizes.get(id)?.campaign_id === head.campaign.id && !this.changed.has(id) && stock.free(prizes.get(id)) >= quantity;
-    const withheldFrom = new Set(this.denied.filter((one) => isFree(one.prize, one.quantity)).map((one) => one.id));
-    yield ["plays got the prizes that were free all the time", [...withheldFrom]];
-    const others = new Set(this.denied.map((one) => one.id).filter((id) => !withheldFrom.has(id)));
-    yield ["plays got the prizes that they drew: these may have been unavailable, as the operator states", [...others], true];
     const unlogged = movements.filter((one) => one.reason === "adjustment" && one.entry === undefined && one.before < until);
     yield ["adjustments are in the log", isLogged ? unlogged.map((one) => one.id) : []];
     const unfounded = movements.map((one) => [one, this.isFounded(one, plays, rewards)]).filter(([, isFounded]) => !isFounded);

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { createReadStream, readFileSync } from "node:fs";
 import { Awards } from "./awards.mjs";
 import { Draws, Tree } from "./draws.mjs";
+import { Releases } from "./releases.mjs";
 import { verifyStamp } from "./stamps.mjs";
 import { isSameButPersons, Stock } from "./stock.mjs";
 import { isSigned, parse, verify } from "./verify.mjs";
@@ -20,7 +21,7 @@ const seconds = (iso) => Math.floor(Date.parse(iso) / 1e3);
 const KEPT = /^(the terms|the session|the outcome|the rewards)/;
 /** Rows without an entry: a row so much older than the log's last mark has one. */
 const BACKDATED_SECONDS = 60;
-const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs"];
+const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs", "releases.mjs"];
 
 /** Kinds of lines that a file has once, or once for each id. */
 const [ONCE, ONCE_EACH] = [["head", "checkpoint", "stamp", "mark"], ["play", "reward", "game", "board", "prize", "audit"]];
@@ -39,7 +40,7 @@ async function* linesOf(path) {
 }
 
 const [tree, leaves, roots, digest, counts, terms] = [new Tree(), [], new Map(), createHash("sha256"), {}, new Map()];
-const [awards, draws, stock] = [new Awards(), new Draws(), new Stock()];
+const [awards, draws, stock, releases] = [new Awards(), new Draws(), new Stock(), new Releases()];
 const [plays, rewards, won, winners, wrong, opened] = [new Map(), new Map(), new Map(), [], new Map(), new Map()];
 const [unlogged, seen] = [[], new Set()];
 let moved = 0; // Rewards that another winner has, perhaps without a merge.
@@ -65,11 +66,16 @@ const READERS = {
   checkpoint: (text) => (note = text),
   stamp: (value) => (stamp = value),
   mark: (text) => (mark = text),
-  terms: (text) => terms.set(hex(text), text),
+  opening: (text) => releases.opening(text),
   prize: (prize) => stock.prize(prize),
   stock_move: (move) => stock.move(move),
   winner: (winner) => winners.push(winner),
   verifier: ({ name, sha256: hashed, text }) => (hex(text) !== hashed || !PROGRAMS.includes(name)) && fail("programs have their hashes", name),
+
+  terms(text) {
+    terms.set(hex(text), text);
+    releases.terms(hex(text), text);
+  },
 
   game(game) {
     awards.game(game);
@@ -98,16 +104,19 @@ const READERS = {
   },
 
   async play(play) {
-    const stored = parse(play.outcome);
+    const [stored, unnamed] = [parse(play.outcome), []]; // Of the latter: units without a reward of their own.
     for (const one of stored.rewards) {
       if (one.reward_id) won.set(one.reward_id, { ...one, play_id: play.id });
       else if (one.prize_id) stock.take(one, play.played_at);
+      if (!one.reward_id && one.prize_id && one.type !== "points") unnamed.push([one.prize_id, one.quantity]);
     }
+    releases.play(play, stored);
     const counted = awards.play(play, stored);
     const { id, game_id, revision, revision_hash, seed, client_seed } = play;
     const own = { kind: "play", id, game_id, revision, revision_hash, seed, ...counted, outcome: hex(play.outcome) };
     const micro = logged("plays", play, play.played_at, own);
-    plays.set(id, { id, player: play.player, game: game_id, at: play.played_at, micro, ...counted });
+    const high = play.entry === undefined ? micro + 999_999 : micro; // Without an entry it was in this second.
+    plays.set(id, { id, player: play.player, game: game_id, at: play.played_at, micro, high, unnamed, ...counted });
     if (!terms.has(revision_hash)) return fail("plays have their terms", id);
     const receipt = {
       ...{ format: "tombola-receipt-1", play_id: id, game_id, session_id: play.session, played_at: play.played_at, revision },
@@ -124,8 +133,8 @@ const READERS = {
   reward(reward) {
     const { id, play_id, prize_id, milestone_id, game_id, type, value, quantity, prize: name } = reward;
     const at = seconds(reward.won_at);
-    logged("rewards", reward, at, { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, value, quantity, name });
-    rewards.set(id, { ...reward, at });
+    const micro = logged("rewards", reward, at, { kind: "reward", id, play_id, prize_id, milestone_id, game_id, type, value, quantity, name });
+    rewards.set(id, { ...reward, at, micro });
     stock.take(reward, at);
     const expected = won.get(id);
     const shown = { play_id, prize_id, name, type, value, quantity };
@@ -150,6 +159,7 @@ const READERS = {
     const isWhole = line !== undefined && entry.entry !== undefined;
     draws.audit(entry, isWhole ? micro : 0);
     stock.audit(entry, isWhole);
+    releases.audit(entry);
   },
 };
 
@@ -253,8 +263,8 @@ async function main(words) {
   findings.push(["the file has all of its lines", end !== null && end.lines === lines && end.sha256 === digest.digest("hex")]);
   for await (const one of ofLog(options.key, options.tsa && readFileSync(options.tsa, "utf8"))) findings.push(one);
   ofRewards();
-  const all = { head, plays, rewards, winners, prizes: stock.prizes, stock, until: loggedUntil(), isLogged: !!note };
-  for (const [text, names, isOpen] of [...awards.problems(all), ...stock.problems(all), ...draws.problems(winners, rewards)]) {
+  const all = { head, plays, rewards, winners, prizes: stock.prizes, stock, until: loggedUntil(), isLogged: !!note, changed: awards.changed };
+  for (const [text, names, isOpen] of [...awards.problems(all), ...releases.problems(all), ...stock.problems(all), ...draws.problems(winners, rewards)]) {
     if (!isOpen && names.length) fail(text, ...names);
     else if (names.length) findings.push([`${text}; not ${names.slice(0, 5).join(", ")}, ${names.length} in all`, null]);
     else if (!isOpen) findings.push([text, true]);

@@ -101,12 +101,28 @@ export class Stock {
     return [...this.stated].filter(([id, { kind }]) => !this.entries.has(id) || (kind === "board" && !closings.has(id)));
   }
 
-  /** The units of a prize that were free all the time; none if a limit or another campaign can have denied them. */
-  free({ id, limits, stock: { total, awarded } }) {
+  /** The units of a prize that the file has. */
+  counted(id) {
     if (!this.units.has(id)) this.units.set(id, (this.taken.get(id) ?? []).reduce((sum, one) => sum + one.quantity, 0));
-    const units = this.units.get(id);
-    const totals = [total, ...(this.moves.get(id) ?? []).map((one) => one.total_before)];
-    return limits.length || awarded > units ? 0 : Math.min(...totals.map((one) => one || Infinity)) - units;
+    return this.units.get(id);
+  }
+
+  /** Whether the file has all units of a prize: none went to another campaign. */
+  isCounted({ id, stock: { awarded } }) {
+    return awarded <= this.counted(id);
+  }
+
+  /** The totals of a prize's stock, and when each was in force. */
+  periods(prize) {
+    const moves = [...(this.moves.get(prize.id) ?? [])].sort((a, b) => a.created_at - b.created_at);
+    const totals = [...moves.map((one) => [one.total_before, one.created_at]), [prize.stock.total, Infinity]];
+    return totals.map(([total, until], at) => ({ total: total || Infinity, since: at ? totals[at - 1][1] : 0, until }));
+  }
+
+  /** The units of a prize that were free all the time; none if a limit or another campaign can have denied them. */
+  free(prize) {
+    if (prize.limits.length || !this.isCounted(prize)) return 0;
+    return Math.min(...this.periods(prize).map(({ total }) => total)) - this.counted(prize.id);
   }
 
   /** [text, names of wrong rows] */

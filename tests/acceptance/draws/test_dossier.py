@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.support.authority import authority
 from tests.support.merkle_log import append, found, tamper
 from tests.support.operations import make_merchant
 from tests.support.operator import Operator
-from tests.support.world import COINS, COLLECTION, World
+from tests.support.world import COINS, COLLECTION, World, prize_ids
 
 EMAIL: Final = "vera.winner@example.com"
 
@@ -36,7 +37,7 @@ def module_extra_settings() -> dict[str, Any]:
 
 
 async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
-    """Writes and reads a dossier with plays, a milestone, a draw, a stock move and a player's contact."""
+    """Writes and reads a dossier with plays, a milestone, a draw, a stock move, a release and a player's contact."""
     mug, cup = [await world.prize(total=9, type=kind, campaign_id=world.campaign_id) for kind in ("item", "goods")]
     rungs = [{"id": "one", "name": "One", "currency": "coin", "threshold": 2, "prize_id": cup}]
     milestones = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs}
@@ -44,6 +45,12 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     for game_id in games:
         for player in ("vera", "walt"):
             assert (await world.round(game_id, player, client_seed="s")).code == "OK"
+    sealed = {"kind": "SEALED", "units": 2, "starts_at": int(time.time()) - 90, "ends_at": int(time.time()) - 30}
+    vespa = await world.prize(total=2, type="item", release=sealed, campaign_id=world.campaign_id)
+    moments = {"type": "scratch_card", "reward_handler": "moments"}
+    games.append(await world.game(moments, {"prizes": [{"prize_id": vespa}]}))
+    won = [len(prize_ids(await world.round(games[2], player))) for player in ("vera", "walt", "vera")]
+    assert won == [1, 1, 0]
     await world.stack.database.execute(
         "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ($1, 'c1', 'vera', 'email', $2)",
         *(world.stack.tenant_id, EMAIL),
@@ -114,9 +121,17 @@ def credit(lines: list[dict[str, Any]], **facts: str) -> None:
     one.update(balance_after=7, created_at="2020-01-01T00:00:00Z")
 
 
-def deny(lines: list[dict[str, Any]]) -> None:
+def deny(lines: list[dict[str, Any]], nth: int = 0) -> None:
     """A play that asked for a prize in vain."""
-    first(lines, "play").update(outcome=first(lines, "play")["outcome"].replace("1,true]", "1,false]"))
+    play = all_of(lines, "play")[nth]
+    play.update(outcome=play["outcome"].replace("1,true]", "1,false]"))
+
+
+def antedate(lines: list[dict[str, Any]], nth: int) -> None:
+    """A play that the log does not have, from before any unit of the sealed prize was free."""
+    play = all_of(lines, "play")[nth]
+    del play["entry"], play["leaf_index"]
+    play.update(played_at=1)
 
 
 def audited(lines: list[dict[str, Any]], action: str) -> Any:
@@ -273,7 +288,7 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "open .*does not show": lambda lines: credit(lines, reason="code"),
     "ranks of": lambda lines: all_of(lines, "winner")[-1].update(score=9),
     "(?s)\\A(?!.*FAILED).*open +ranks of .*rank 3": lambda lines: add_stranger(lines, score=1),
-    "FAILED ranks of .*not rank 2, 1 in all": lambda lines: add_stranger(lines, score=3),
+    "FAILED ranks of .*not rank 2, 1 in all": lambda lines: add_stranger(lines, score=5),
     "FAILED rewards belong": lambda lines: hand_over(lines, -2, -1),
     "(?s)\\A(?!.*FAILED).*rewards of ranks are": lambda lines: [
         hand_over(lines, 1, 0),
@@ -288,6 +303,14 @@ CHANGES: Final[dict[str, Callable[[list[dict[str, Any]]], object]]] = {
     "totals of": lambda lines: first(lines, "prize")["stock"].update(total=99),
     "FAILED plays got the prizes": deny,
     "open .*got the prizes": lambda lines: [deny(lines), first(lines, "stock_move").update(total_before=1)],
+    # The last three plays asked for a prize with a release of two units.
+    "FAILED openings are": lambda lines: next(line for line in lines if "opening" in line).update(
+        opening=first(lines, "opening").replace('"seed":"', '"seed":"00')
+    ),
+    "FAILED prizes were won": lambda lines: antedate(lines, -3),
+    "FAILED plays got the prizes that had": lambda lines: deny(lines, -3),
+    "(?s)\\A(?!.*got the prizes)": lambda lines: antedate(lines, -1),
+    "open .*schedules are": lambda lines: [antedate(lines, -3), drop(lines, "opening")],
     # Other campaigns may have given it.
     "open .*got the prizes that": lambda lines: [
         deny(lines),
@@ -341,7 +364,7 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
     (key,) = (await world.stack.admin("GET", "/admin/log")).data["keys"]
     verified = await tombola("verify", "dossier.jsonl", "--key", key, "--tsa", "tsa/root.pem")
     assert verified.code == 0 and "FAILED" not in verified.out
-    assert "4 plays follow from their terms and seeds" in verified.out and "signed by the key" in verified.out
+    assert "7 plays follow from their terms and seeds" in verified.out and "signed by the key" in verified.out
     await append(world.stack)  # The witness finds the stamped checkpoint in the grown log.
     log = f"{world.stack.process.consumer_url}/api/v1/log/{world.stack.tenant_id}"
     seen = await tombola("log", "witness", log, "--state", "seen.json", "--key", key, "--tsa", "tsa/root.pem")
@@ -364,9 +387,11 @@ async def test_dossier_is_verified_and_each_change_is_refuted(world: World, tmp_
     said = (await tombola("verify", "shop.jsonl")).out + in_node("shop.jsonl")
     assert "FAILED" not in said and "(REVOKED)" not in said, said
     said = in_node("dossier.jsonl")
-    assert "FAILED" not in said and "4 plays and 6 rewards were read" in said, said
+    assert "FAILED" not in said and "7 plays and 8 rewards were read" in said, said
     assert all("leaves were stamped by the authority at 20" in one for one in (verified.out, said))
-    assert not re.search("not in the log yet|only their action", verified.out + said), "its own log, whole entries"
+    assert not re.search(
+        "not in the log yet|only their action|got the prizes that they|schedules", verified.out + said
+    ), "its own log, whole entries"
     tree, leaves = MerkleTree(), base64.b64decode(first(whole, "leaves"))
     for at in range(0, len(leaves) - 64, 32):  # The witness has seen the log without its last entries.
         tree.add_hash(leaves[at : at + 32])

@@ -1,11 +1,10 @@
-import json
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.rules import release
 from tests.support.merkle_log import append, found, new_witness, problems, tamper
 from tests.support.operator import Operator
 from tests.support.stack import fields_of
@@ -41,19 +40,15 @@ async def test_official_checks_a_promotion_with_sealed_moments(world: World, tmp
     stack, tombola, ends = world.stack, Operator(world.stack, tmp_path), int(time.time()) + 4
     sealed = {"kind": "SEALED", "units": 3, "starts_at": ends - 3_600, "ends_at": ends}
     vespa = await world.prize(name="Vespa", total=3, release=sealed)
-    commitment = (await stack.admin("GET", f"/admin/prizes/{vespa}")).data["release"]["commitment"]
     game_id = await world.game({"type": "scratch_card", "reward_handler": "moments"}, {"prizes": [{"prize_id": vespa}]})
-    won: list[float] = []
+    won: list[str] = []
     for nth in range(9):
         if nth == 6:
             await until(lambda: stack.engine.clock.now() > ends)  # From here on every unit is free.
-        won += [stack.engine.clock.now()] * len(prize_ids(await world.round(game_id, f"player{nth}")))
-    opened = (await stack.admin("GET", f"/admin/prizes/{vespa}")).data["release"]["opening"]
-    assert release.commitment(opened) == commitment and len(won) == 3, "every unit goes if a play follows"
-    revealed = json.loads(opened)
-    instants = sorted(release.sealed_instants(revealed["release"], bytes.fromhex(revealed["seed"])))
-    assert [at > instant for at, instant in zip(won, instants, strict=True)] == [True] * 3
-    assert "9 plays follow" in (said := await check_dossier(world, tombola)) and "FAILED" not in said
+        won += prize_ids(await world.round(game_id, f"player{nth}"))
+    assert won == [vespa] * 3, "every unit goes if a play follows"
+    assert "9 plays follow" in (said := await check_dossier(world, tombola)) and "3 prizes were won after" in said
+    assert not re.search("FAILED|prizes that they drew|schedules", said), "and each of the plays in vain was right"
     assert (await tombola("export", "winners", "--campaign", world.campaign_id)).out.count("Vespa") == 3
     reward = await world.database.fetchval("SELECT min(reward_id) FROM rewards WHERE prize_id = $1", vespa)
     change = "UPDATE rewards SET value = $3 WHERE tenant_id = $1 AND reward_id = $2"

@@ -27,7 +27,6 @@ from runtime.rules.log.tree import MerkleTree
 from runtime.rules.raffle.selection import RANKS_MAX, Block, Pick, Selection, leaf, result_hash, terms_leaf
 from runtime.stores import cache_version
 from runtime.stores.database import at
-from runtime.stores.rankings import COUNT_SECONDS
 from runtime.stores.scores import counted_of
 from runtime.wire.scope import tenant_of
 
@@ -41,6 +40,9 @@ EVERY_SECONDS: Final = 20.0
 """The interval of the job: a draw is closed within a minute of closes_at."""
 
 ACTOR: Final = "tombola"
+
+FREEZE_SECONDS: Final = 1800.0
+"""The limit of a statement that freezes tickets: ten million holders take minutes."""
 
 _HOLDERS_READ: Final = 2_000
 """Holders hashed before other requests get a turn."""
@@ -87,20 +89,20 @@ async def _freeze(connection: asyncpg.Connection, tenant_id: str, row: asyncpg.R
     try:
         if tickets["currency"]:
             source = (tickets["scope_key"], tickets["currency"])
-            await connection.execute(_SQL["freeze_balances"], tenant_id, row["id"], *source, timeout=COUNT_SECONDS)
+            await connection.execute(_SQL["freeze_balances"], tenant_id, row["id"], *source, timeout=FREEZE_SECONDS)
             return
         if tickets["imported"]:
-            await connection.execute(_SQL["freeze_list"], tenant_id, row["id"], timeout=COUNT_SECONDS)
+            await connection.execute(_SQL["freeze_list"], tenant_id, row["id"], timeout=FREEZE_SECONDS)
             return
         if tickets["entries"]:
-            await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=COUNT_SECONDS)
+            await connection.execute(_SQL["freeze_entries"], tenant_id, row["id"], timeout=FREEZE_SECONDS)
             return
         await connection.execute(_ALLOW_COMPUTING)
-        found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=COUNT_SECONDS)
+        found = await connection.fetch(_SCORES, tenant_id, [tickets["ranking"]], None, None, timeout=FREEZE_SECONDS)
         if (counted := await counted_of(found)) is None:
             raise illegal(row["id"], row["status"], f"leaderboard {tickets['ranking']} does not exist")
         columns = ([one.player_id for one in counted.scores], [one.score for one in counted.scores])
-        await connection.execute(_SQL["freeze_scores"], tenant_id, row["id"], *columns, timeout=COUNT_SECONDS)
+        await connection.execute(_SQL["freeze_scores"], tenant_id, row["id"], *columns, timeout=FREEZE_SECONDS)
     except asyncpg.NumericValueOutOfRangeError:
         raise illegal(row["id"], row["status"], "the tickets add up to more than 2^63") from None
 
@@ -110,7 +112,7 @@ async def _hash_tickets(connection: asyncpg.Connection, tenant_id: str, draw: as
     tree, count = MerkleTree(), 0
     tree.add(terms_leaf(dict(draw)))
     cursor = connection.cursor(
-        _SQL["every_ticket"], tenant_id, draw["id"], prefetch=_HOLDERS_READ, timeout=COUNT_SECONDS
+        _SQL["every_ticket"], tenant_id, draw["id"], prefetch=_HOLDERS_READ, timeout=FREEZE_SECONDS
     )
     async for row in cursor:
         tree.add(leaf(row["holder"], row["tickets"]))

@@ -1,6 +1,8 @@
 import asyncio
+import ipaddress
 
 import jwt
+import pytest
 
 from runtime.operations.packs import guesses
 from runtime.operations.packs.codes import canonical
@@ -137,14 +139,28 @@ async def test_wrong_codes_wait_longer_each_time_and_a_right_one_is_refused_mean
     assert (await redeem(world, "RIGHT-0001", "bob")).code == "OK"
 
 
-async def test_campaign_of_many_wrong_codes_refuses_only_those_who_guessed(world: World) -> None:
-    await make_pack(world, "CROWD-0001")
-    assert (await redeem(world, "WRONG-0001", "eve")).reason == "UNKNOWN_CODE"
-    most = "UPDATE code_guesses SET level = $2 WHERE tenant_id = $1 AND guesser LIKE 'campaign %'"
-    await world.database.execute(most, world.stack.tenant_id, float(guesses.CAMPAIGN.most))
-    assert (await redeem(world, "WRONG-0002", "mallory")).reason == "UNKNOWN_CODE"
-    assert (await redeem(world, "CROWD-0001", "eve")).reason == "RATE_LIMITED"
-    assert (await redeem(world, "CROWD-0001")).data
+@pytest.mark.settings(rate_limits=True, trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
+@pytest.mark.parametrize(
+    ("limit", "guesser", "refused", "free"),
+    [
+        (guesses.ADDRESS, "mallory 1:1::2", "ann 1:1::3", "ann 1:2::1"),
+        (guesses.NETWORK, "mallory 1:2::1", "ann 1:3::1", "ann 2:1::1"),
+        (guesses.CAMPAIGN, "mallory 2:1::1", "eve 3:1::1", "ann 4:1::1"),
+    ],
+)
+async def test_many_wrong_codes_refuse_only_those_counted_with_them(
+    own_world: World, limit: guesses.Limit, guesser: str, refused: str, free: str
+) -> None:
+    async def enter(code: str, who: str) -> str:
+        player, address = who.split()
+        return (await redeem(own_world, code, player, headers={"X-Forwarded-For": f"2001:db8:{address}"})).reason
+
+    await make_pack(own_world, "CROWD-0001")
+    assert await enter("WRONG-0001", "eve 1:1::1") == "UNKNOWN_CODE"
+    most = "UPDATE code_guesses SET level = $2 WHERE tenant_id = $1 AND guesser LIKE $3 || ' %'"
+    await own_world.database.execute(most, own_world.stack.tenant_id, float(limit.most), limit.kind)
+    assert await enter("WRONG-0002", guesser) == "UNKNOWN_CODE"
+    assert [await enter("CROWD-0001", who) for who in (refused, free)] == ["RATE_LIMITED", ""]
 
 
 async def test_imported_codes_are_stored_as_hashes_and_counted_once_per_campaign(world: World) -> None:

@@ -199,6 +199,21 @@ class LogCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     note: Annotated[str, Meta(description="The signed checkpoint (C2SP signed-note).")]
 
 
+class ViolationOpened(msgspec.Struct, frozen=True, kw_only=True):
+    """The audit found a discrepancy: once, and again if it was closed and then returns or deviates otherwise."""
+
+    TYPE: ClassVar[str] = "violation.opened"
+
+    violation_id: str
+    check: Annotated[str, Meta(description="The check's name, such as `campaign_odds`.")]
+    holds: Annotated[str, Meta(description="The invariant that the rows violate.")]
+    subject_id: Annotated[str, Meta(description="The checked object, such as a campaign or a player.")]
+    row_id: Annotated[str, Meta(description="The row in it; empty if there is only one.")]
+    scope_key: Annotated[str, Meta(description="Its campaign or merchant; empty: the tenant.")]
+    expected: str
+    found: str
+
+
 EventData: TypeAlias = (
     PlayCompleted
     | PrizeWon
@@ -212,6 +227,7 @@ EventData: TypeAlias = (
     | DrawClosed
     | DrawDrawn
     | LogCheckpoint
+    | ViolationOpened
 )
 
 DATA: Final[tuple[type[EventData], ...]] = (
@@ -227,6 +243,7 @@ DATA: Final[tuple[type[EventData], ...]] = (
     DrawClosed,
     DrawDrawn,
     LogCheckpoint,
+    ViolationOpened,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
 """The event types: the core ones first."""
@@ -330,6 +347,8 @@ def _id_of(data: EventData, nth: int) -> str:
         return f"evt_{data.draw_id.rpartition('_')[2]}_{data.TYPE.rpartition('.')[2]}"
     if isinstance(data, LogCheckpoint):
         return f"evt_{hashlib.sha256(data.note.encode()).hexdigest()[:32]}"
+    if isinstance(data, ViolationOpened):
+        return "evt_" + data.violation_id.rpartition("_")[2]
     # Not derived from quest, player and period: a login merges the player into another.
     raise ValueError(f"an event {data.TYPE} requires an id")
 

@@ -143,6 +143,17 @@ WHERE n.tenant_id = $1 AND n.noticed_at BETWEEN $2 AND $3
   AND (n.noticed_at, n.event_id) > ($4::timestamptz, $5::text)
 ORDER BY n.noticed_at, n.event_id LIMIT $6
 
+-- name: violations
+-- Violations that the audit found, with their latest values.
+SELECT v.opened_at AS at, v.violation_id AS id, v.subject_id, v.row_id, v.check_name AS "check", v.scope_key, v.expected,
+       v.found, coalesce(c.campaign_id, '') AS campaign_id, coalesce(c.merchant_id, o.merchant_id, '') AS merchant_id
+FROM violations AS v
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = v.scope_key
+LEFT JOIN merchants AS o ON o.tenant_id = $1 AND o.merchant_id = v.scope_key
+WHERE v.tenant_id = $1 AND v.opened_at BETWEEN $2 AND $3
+  AND (v.opened_at, v.violation_id) > ($4::timestamptz, $5::text)
+ORDER BY v.opened_at, v.violation_id LIMIT $6
+
 -- name: checkpoints
 -- Signed checkpoints of the log.
 SELECT made_at AS at, lpad(size::text, 19, '0') AS id, size, note FROM log_checkpoints

@@ -1989,8 +1989,8 @@ CREATE TABLE audit_marks (
 
 -- Findings of the checks in conservation.sql, open until staff closes them with a reason.
 -- subject_id: the checked object; row_id: the row in it. scope_key: its campaign or merchant; '': the tenant.
--- deviation: the difference; a closed finding that then deviates otherwise becomes a new one. gone_at: when a check
--- no longer found it.
+-- deviation: the difference; a closed finding that then deviates otherwise becomes a new one. opened_at: when it was
+-- stored, after the snapshot of first_seen_at. gone_at: when a check no longer found it.
 CREATE TABLE violations (
     tenant_id     text COLLATE "C" NOT NULL,
     violation_id  ident       NOT NULL,
@@ -2003,6 +2003,7 @@ CREATE TABLE violations (
     deviation     text        NOT NULL,
     first_seen_at timestamptz NOT NULL,
     last_seen_at  timestamptz NOT NULL,
+    opened_at     timestamptz NOT NULL DEFAULT now(),
     gone_at       timestamptz,
     closed_at     timestamptz,
     closed_by     text        NOT NULL DEFAULT '',
@@ -2011,6 +2012,7 @@ CREATE TABLE violations (
 );
 CREATE UNIQUE INDEX violations_open ON violations (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL;
 CREATE INDEX violations_subject ON violations (tenant_id, check_name, subject_id);
+CREATE INDEX violations_time ON violations (tenant_id, opened_at, violation_id);
 
 -- ---------------------------------------------------------------- log
 

@@ -6,7 +6,7 @@
 -- new id, subject, row, scope, expected, found, deviation. An existing finding is updated if it is open, or if it is
 -- closed, was always found since, and deviates as before. A finding no longer found gets gone_at and stays open; $13:
 -- whether the check was complete, so that this is known. At most $12 findings of a check are open; others are found again
--- later. Returns the new ones.
+-- later. Returns the new ones, with the campaign and the merchant of their scopes.
 WITH seen AS (
     SELECT * FROM unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
         AS s (violation_id, subject_id, row_id, scope_key, expected, found, deviation)
@@ -31,18 +31,27 @@ vanished AS (
     WHERE v.tenant_id = $1 AND v.gone_at IS NULL AND $13 AND v.last_seen_at < $4
       AND v.violation_id IN (SELECT h.violation_id FROM locked AS h)
       AND NOT EXISTS (SELECT FROM seen AS s WHERE s.subject_id = v.subject_id AND s.row_id = v.row_id)
+),
+opened AS (
+    INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, scope_key, expected, found, deviation,
+                            first_seen_at, last_seen_at)
+    SELECT $1, s.violation_id, $2, s.subject_id, s.row_id, s.scope_key, s.expected, s.found, s.deviation, $4, $4
+    FROM seen AS s
+    WHERE NOT EXISTS (SELECT FROM known AS k WHERE k.subject_id = s.subject_id AND k.row_id = s.row_id)
+    ORDER BY s.subject_id, s.row_id
+    LIMIT greatest(0, $12 - (
+        SELECT count(*) FROM violations AS v WHERE v.tenant_id = $1 AND v.check_name = $2 AND v.closed_at IS NULL
+    ))
+    ON CONFLICT (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL DO NOTHING
+    RETURNING *
 )
-INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, scope_key, expected, found, deviation,
-                        first_seen_at, last_seen_at)
-SELECT $1, s.violation_id, $2, s.subject_id, s.row_id, s.scope_key, s.expected, s.found, s.deviation, $4, $4
-FROM seen AS s
-WHERE NOT EXISTS (SELECT FROM known AS k WHERE k.subject_id = s.subject_id AND k.row_id = s.row_id)
-ORDER BY s.subject_id, s.row_id
-LIMIT greatest(0, $12 - (
-    SELECT count(*) FROM violations AS v WHERE v.tenant_id = $1 AND v.check_name = $2 AND v.closed_at IS NULL
-))
-ON CONFLICT (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL DO NOTHING
-RETURNING violation_id, subject_id, row_id, expected, found
+SELECT v.violation_id AS id, v.subject_id, v.row_id, v.check_name AS "check", v.scope_key, v.expected, v.found,
+       v.opened_at AS at, coalesce(c.campaign_id, '') AS campaign_id,
+       coalesce(c.merchant_id, o.merchant_id, '') AS merchant_id
+FROM opened AS v
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = v.scope_key
+LEFT JOIN merchants AS o ON o.tenant_id = $1 AND o.merchant_id = v.scope_key
+ORDER BY v.subject_id, v.row_id
 
 -- name: still_violated
 -- The checks in $2 that have a finding on the subjects $3 which is not known to be gone.

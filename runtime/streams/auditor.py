@@ -17,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 import asyncpg
 import structlog
@@ -28,6 +29,7 @@ from prometheus_client import Gauge
 import sql
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
+from runtime.events import Event
 from runtime.operations.conservation.checks import (
     CHECKS,
     CONSERVATION,
@@ -90,13 +92,16 @@ BEHIND.labels(HOME)
 for _name in CHECKS:
     OPEN.labels(_name, HOME)
 
+Publish: TypeAlias = Callable[[list[Event]], object]
+"""Publishes the events of new violations."""
+
 log = structlog.get_logger(__name__)
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Audits every database until `stop`. Waits while one is down."""
-    share = engine.settings.audit_share
-    await asyncio.gather(*(at(part, Auditor(engine.database, share).run(stop)) for part in engine.database.parts))
+    about = (engine.database, engine.publisher.events, engine.settings.audit_share)
+    await asyncio.gather(*(at(part, Auditor(*about).run(stop)) for part in engine.database.parts))
 
 
 class _LeaseLost(Exception):
@@ -106,8 +111,9 @@ class _LeaseLost(Exception):
 class Auditor:
     """Runs every pass of every tenant in turn."""
 
-    def __init__(self, database: Database, share: float = 1.0) -> None:
+    def __init__(self, database: Database, publish: Publish, share: float = 1.0) -> None:
         self._database = database
+        self._publish = publish
         self._share = share
         self._passes: dict[tuple[str, str], _Pass] = {}
         self._turn = _Lease(database, NO_TENANT, TURN)
@@ -171,7 +177,7 @@ class Auditor:
             audit_pass = self._passes.get((tenant_id, name))
             if audit_pass is None:
                 kind = _ChangeFollower if name == CHANGED else _Scan
-                audit_pass = self._passes[tenant_id, name] = kind(self._database, tenant_id, name)
+                audit_pass = self._passes[tenant_id, name] = kind(self._database, self._publish, tenant_id, name)
             found.append(audit_pass)
         return found
 
@@ -237,11 +243,12 @@ class _Lease:
 class _Pass(ABC):
     """A pass over a tenant's rows, run by one process at a time."""
 
-    def __init__(self, database: Database, tenant_id: str, name: str) -> None:
+    def __init__(self, database: Database, publish: Publish, tenant_id: str, name: str) -> None:
         self.tenant_id = tenant_id
         self.name = name
         self.lease = _Lease(database, tenant_id, name)
         self._database = database
+        self._publish = publish
         self.behind_seconds = 0.0
         self._due_at = 0.0  # By time.monotonic.
         self._owed = 0.0  # Seconds that a long step took from the other passes.
@@ -307,7 +314,7 @@ class _Pass(ABC):
             # One object cannot be checked: continue with the others.
             log.error("audit_object_skipped", tenant_id=self.tenant_id, kind=kind, key=keys[0], exc_info=error)
             return
-        await record_result(self._database, self.tenant_id, result)
+        self._publish(await record_result(self._database, self.tenant_id, result))
         if result.seconds > 2 * STEP_SECONDS:
             self._counts[kind] = max(1, count // 2)
         elif result.seconds < STEP_SECONDS / 2 and len(keys) == count:
@@ -340,8 +347,8 @@ class _Scan(_Pass):
 class _ChangeFollower(_Pass):
     """Follows changes, one time window after another."""
 
-    def __init__(self, database: Database, tenant_id: str, name: str) -> None:
-        super().__init__(database, tenant_id, name)
+    def __init__(self, database: Database, publish: Publish, tenant_id: str, name: str) -> None:
+        super().__init__(database, publish, tenant_id, name)
         self._window_seconds = WINDOW_SECONDS
         self._todo: dict[str, list[str]] = {}
         self._until = datetime.min

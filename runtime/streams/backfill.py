@@ -30,6 +30,7 @@ from runtime.actors.dispatcher import WAIT_SECONDS, PastEvent
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations.budget_alerts.thresholds import noticed_event
+from runtime.operations.conservation.checks import opened_event
 from runtime.operations.draws.announcements import event as draw_event
 from runtime.operations.leaderboards.finalize import finalized_event
 from runtime.operations.log.appending import checkpoint_event
@@ -329,6 +330,10 @@ async def _checkpoints(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> l
     return [PastEvent(checkpoint_event(tenant_id, row), row["at"].timestamp()) for row in rows]
 
 
+async def _violations(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[PastEvent]:
+    return [PastEvent(opened_event(tenant_id, row), row["at"].timestamp()) for row in rows]
+
+
 _SOURCES: Final[dict[str, Make]] = {
     "plays": _plays,
     "rewards": _rewards,
@@ -340,6 +345,7 @@ _SOURCES: Final[dict[str, Make]] = {
     "failures": _failures,
     "notices": _notices,
     "checkpoints": _checkpoints,
+    "violations": _violations,
 }
 """Each source's statement, and the function that makes events of its rows."""
 

@@ -17,7 +17,7 @@ from tests.support.resources import block, rung
 from tests.support.rivals import held
 from tests.support.stack import Stack, refused
 from tests.support.waiting import until
-from tests.support.world import COINS, COLLECTION, World
+from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 ONE_MORE = "UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WHERE prize_id = $1"
 
@@ -45,7 +45,7 @@ async def auditing(stack: Stack, *, share: float = 1.0) -> AsyncIterator[asyncio
     database = another(stack)
     await database.start()
     stop = asyncio.Event()
-    task = asyncio.create_task(Auditor(database, share).run(stop))
+    task = asyncio.create_task(Auditor(database, list, share).run(stop))
     try:
         yield task
     finally:
@@ -121,6 +121,28 @@ async def test_violation_is_reported_once_by_two_auditors(own_world: World, stac
         await marks_moved(stack, "changed")
     assert len(await violations(stack)) == 1
     assert reports("prize_awarded") == before + 1
+
+
+async def test_odds_are_announced_once_although_each_play_changes_them(own_world: World, stack: Stack) -> None:
+    prizes = [{"prize_id": await own_world.prize(), "probability": chance} for chance in (0.001, 0.4995)]
+    game_id, events = await own_world.game(WHEEL, {"prizes": prizes}), list[Any]()
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    await stack.database.execute(
+        "INSERT INTO game_draws (tenant_id, game_id, quarter, revision, drawn, draws)"
+        " SELECT $1, $2, '2026-03-02', 1, * FROM unnest($3::text[], '{20,490,490}'::bigint[])",
+        *(stack.tenant_id, game_id, [*(prize["prize_id"] for prize in prizes), ""]),
+    )
+    one = Auditor(stack.database, events.extend)
+    for found in ("20", "40", "80"):
+        while found not in {row["found"] for row in await violations(stack)}:
+            await one.turn(asyncio.Event())
+        path = f"/admin/violations/{(await violations(stack))[0]['violation_id']}/close"
+        assert (await stack.admin("POST", path, {"reason": "typed wrong"})).http == (200 if found == "20" else 400)
+        await stack.database.execute("UPDATE game_draws SET draws = 2 * draws WHERE tenant_id = $1", stack.tenant_id)
+    await one.release()
+    await stack.database.execute("DELETE FROM game_draws WHERE tenant_id = $1", stack.tenant_id)
+    told = [(event.type, event.campaign_id, event.data.check, event.data.found) for event in events]
+    assert told == [("violation.opened", own_world.campaign_id, "campaign_odds", "20")]
 
 
 async def test_auditor_crash_after_a_report_repeats_nothing(
@@ -218,7 +240,7 @@ async def test_auditor_uses_no_more_than_its_share(own_world: World, stack: Stac
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(auditor, "stopped_within", rests)
-        turning = Auditor(stack.database, 0.01)
+        turning = Auditor(stack.database, list, 0.01)
         spent = 0.0
         for _ in range(20):
             spent += await turning.turn(asyncio.Event())
@@ -232,7 +254,7 @@ async def turns(one: Auditor, many: int) -> float:
 
 async def test_auditor_that_stalled_has_lost_its_lease(own_world: World, stack: Stack, prize: str) -> None:
     """Who stands by begins when the lease of the one that had the turn is over, and says so of no other."""
-    still, next_one = Auditor(stack.database), Auditor(stack.database)
+    still, next_one = Auditor(stack.database, list), Auditor(stack.database, list)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
     assert await turns(still, 1) > 0
     assert await turns(next_one, 1) == 0
@@ -248,7 +270,7 @@ async def test_auditor_rereads_older_rows(own_world: World, stack: Stack, monkey
     """A transaction that only read for long writes the time at which it began, which the way has passed."""
     only_following(monkeypatch)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
-    one, stop = Auditor(stack.database), asyncio.Event()
+    one, stop = Auditor(stack.database, list), asyncio.Event()
 
     async def goes_on(times: int) -> None:
         for _ in range(times):

@@ -19,8 +19,8 @@ from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
-EVENTS = 10
-"""Of `one_of_every_event`: play, two prizes, claim, quest, board, code, a draw closed and drawn, a signed log."""
+EVENTS = 11
+"""Of `one_of_every_event`: play, two prizes, claim, quest, board, code, a draw closed and drawn, log, violation."""
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.operations.reporting import views
 from runtime.wire.schema import fields_of
-from tests.support.resources import font, make_campaign, make_draw, make_prize, wheel
+from tests.support.resources import font, make_campaign, make_draw, make_prize, make_violation, wheel
 from tests.support.stack import BROWSER, Stack
 
 Ids = dict[str, str]
@@ -109,17 +109,6 @@ async def make_asset(stack: Stack) -> str:
 
 async def make_merchant(stack: Stack) -> str:
     return str((await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"])
-
-
-async def make_violation(stack: Stack, campaign_id: str, prize_id: str) -> str:
-    violation_id = ids.make("violation")
-    await stack.database.execute(
-        "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, scope_key, expected, found,"
-        " deviation, first_seen_at, last_seen_at)"
-        " VALUES ($1, $2, 'prize_awarded', $3, $4, '1', '2', '1', now(), now())",
-        *(stack.tenant_id, violation_id, prize_id, campaign_id),
-    )
-    return violation_id
 
 
 async def make_approval(stack: Stack, player: str, scope_key: str, merchant_id: str) -> str:

@@ -4,6 +4,9 @@ import struct
 from dataclasses import replace
 from typing import Any, Protocol
 
+import msgspec
+
+from runtime.operations.conservation.checks import Broken, StepResult, record_result
 from runtime.operations.log import appending
 from tests.support.waiting import until
 
@@ -80,7 +83,17 @@ async def one_of_every_event(stack: Any) -> str:
     assert (await stack.consumer("POST", "/codes/redeem", code, player="player_a")).http == 200
     await make_draw(stack, campaign_id, prize_id, "close", "draw", tickets={"ranking": board_id})
     await sign_log(stack)
+    await make_violation(stack, campaign_id, prize_id)
     return str(campaign_id)
+
+
+async def make_violation(stack: Any, campaign_id: str, prize_id: str) -> str:
+    """A violation as the auditor opens it. Returns its id."""
+    broken = Broken("prize_awarded", prize_id, "", campaign_id, "1", "2")
+    result = StepResult("prize", [], await stack.database.fetchval("SELECT now()"), broken={broken.check: [broken]})
+    [event] = await record_result(stack.database, stack.tenant_id, result)
+    stack.engine.publisher.events([event])
+    return str(msgspec.to_builtins(event.data)["violation_id"])
 
 
 async def sign_log(stack: Any) -> None:

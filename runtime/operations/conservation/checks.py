@@ -16,7 +16,7 @@ import structlog
 from prometheus_client import Counter
 
 import sql
-from runtime import ids
+from runtime import events, ids
 from runtime.stores.database import Database
 
 CONSERVATION: Final = sql.load("conservation")
@@ -86,7 +86,12 @@ class Broken(NamedTuple):
 
     @property
     def deviation(self) -> str:
-        """The difference, which stays the same when both sides grow; for other values, both."""
+        """The difference, which stays the same when both sides grow; for other values, both.
+
+        Of a number by chance only the direction: every play changes the difference.
+        """
+        if self.expected.startswith("about "):
+            return "more" if int(self.found) > int(self.expected.split()[1]) else "fewer"
         try:
             return str(int(self.found) - int(self.expected.removeprefix("at most ")))
         except ValueError:
@@ -134,11 +139,11 @@ def _broken(tenant_id: str, check: Check, row: Any) -> Broken:
     )
 
 
-async def record_result(database: Database, tenant_id: str, result: StepResult) -> int:
-    """Stores the violations found, and marks those that have disappeared. Logs and counts each new one; returns how
-    many are new.
+async def record_result(database: Database, tenant_id: str, result: StepResult) -> list[events.Event]:
+    """Stores the violations found, and marks those that have disappeared. Logs and counts each new one; returns their
+    events. Those that are not published reach integrations by the backfill.
     """
-    fresh = 0
+    opened = []
     rows = await database.fetch(_SQL["still_violated"], tenant_id, list(result.broken), result.keys)
     known = {row["check_name"] for row in rows}
     for name, broken in result.broken.items():
@@ -155,20 +160,34 @@ async def record_result(database: Database, tenant_id: str, result: StepResult) 
         ]
         about = (tenant_id, name, result.keys, result.at)
         for row in await database.fetch(_SQL["record"], *about, *columns, OPEN_MAX, name not in result.more):
-            fresh += 1
+            opened.append(opened_event(tenant_id, row))
             VIOLATIONS.labels(name).inc()
             log.error(
                 "conservation_violated",
                 check=name,
                 holds=CHECKS[name].holds,
                 tenant_id=tenant_id,
-                violation_id=row["violation_id"],
+                violation_id=row["id"],
                 subject_id=row["subject_id"],
                 row_id=row["row_id"],
                 expected=row["expected"],
                 found=row["found"],
             )
-    return fresh
+    return opened
+
+
+def opened_event(tenant_id: str, row: Any) -> events.Event:
+    """The event of a violation, from its row. The backfill makes the same one."""
+    names = ("check", "subject_id", "row_id", "scope_key", "expected", "found")
+    holds = CHECKS[row["check"]].holds if row["check"] in CHECKS else ""
+    return events.event_of(
+        events.ViolationOpened(violation_id=row["id"], holds=holds, **{name: row[name] for name in names}),
+        occurred_at=row["at"].timestamp(),
+        tenant_id=tenant_id,
+        merchant_id=row["merchant_id"],
+        campaign_id=row["campaign_id"],
+        trace_id="",
+    )
 
 
 async def all_keys(database: Database, tenant_id: str, kind: str, after: str = "") -> AsyncIterator[list[str]]:
@@ -205,7 +224,7 @@ async def audit(
         for kind in KINDS:
             async for keys in all_keys(database, one, kind):
                 result = await run_checks(database, one, kind, keys)
-                fresh += await record_result(database, one, result)
+                fresh += len(await record_result(database, one, result))
                 more |= result.more
                 report(one, kind, len(keys))
     return fresh, more

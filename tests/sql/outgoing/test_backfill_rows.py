@@ -41,6 +41,9 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
     VALUES ('t', 'again', 'again', 'mug', 'camp', 'ann', 'webhook', 'retry', to_timestamp(21));
 INSERT INTO notices (tenant_id, event_id, type, campaign_id, data, noticed_at)
     SELECT 't', id, 'prizes.low_stock', 'camp', '{}', to_timestamp(at) FROM moments;
+INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, scope_key, expected, found, deviation,
+                        first_seen_at, last_seen_at, opened_at)
+    SELECT 't', id, 'sum', id, 'camp', '', '', '', now(), now(), to_timestamp(at) FROM moments;
 INSERT INTO integrations (tenant_id, integration_id, type, events, status, active_since) VALUES
     ('t', 'i3', 'webhook', '{}', 'active', to_timestamp(7)), ('t', 'i1', 'webhook', '{}', 'paused', to_timestamp(3)),
     ('t', 'i2', 'webhook', '{}', 'active', to_timestamp(8)), ('u', 'i1', 'webhook', '{}', 'paused', to_timestamp(3));
@@ -51,7 +54,9 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-@pytest.mark.parametrize("name", ["plays", "rewards", "claims", "quests", "boards", "failures", "notices"])
+@pytest.mark.parametrize(
+    "name", ["plays", "rewards", "claims", "quests", "boards", "failures", "notices", "violations"]
+)
 async def test_backfill_goes_on_from_the_watermark_to_the_end(connection: asyncpg.Connection, name: str) -> None:
     async def page(after: float, last: str, limit: int) -> list[str]:
         rows = await ask(connection, f"backfill.{name}", "t", at(10), at(30), at(after), last, limit)

@@ -21,7 +21,7 @@ import { configSchema, givenConfig, RECEIVER, SECRET, serviceName, servicesOf } 
 
 const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
 /** The built-in events; plugins emit further ones through the API. */
-const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "campaign.budget_reached", "prizes.low_stock", "code.redeemed", "draw.closed", "draw.drawn", "log.checkpoint"];
+const EVENTS = ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized", "delivery_failed", "campaign.budget_reached", "prizes.low_stock", "code.redeemed", "draw.closed", "draw.drawn", "log.checkpoint", "violation.opened"];
 
 export default function Integrations() {
   useTitle(say("integrations.title"));

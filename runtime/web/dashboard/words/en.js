@@ -855,6 +855,7 @@ export const words = {
   "field.draw.closed": "Draw closed",
   "field.draw.drawn": "Winners drawn",
   "field.log.checkpoint": "Log signed",
+  "field.violation.opened": "Discrepancy found",
   "field.budget.amount": "Amount",
   "prizes.help_currency": "Currency of the value, for example EUR.",
   "prizes.help_image": "Uploaded, or an https URL. Visible to players.",

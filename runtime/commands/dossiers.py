@@ -51,7 +51,7 @@ from runtime.rules.sealing import Seal
 FORMAT: Final = "tombola-dossier-1"
 
 VERIFIERS: Final = tuple(
-    f"{name}.mjs" for name in ("verify", "dossier", "awards", "draws", "stamps", "stock", "releases")
+    f"{name}.mjs" for name in ("verify", "dossier", "awards", "draws", "stamps", "stock", "releases", "sha256")
 )
 """Programs that the file carries: dossier.mjs imports the others."""
 

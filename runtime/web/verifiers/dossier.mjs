@@ -15,13 +15,14 @@ import { isSigned, parse, verify } from "./verify.mjs";
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 const hex = (text) => sha256(text).toString("hex");
 const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\ufffd");
+const base64 = (bytes) => Buffer.from(bytes).toString("base64");
 const seconds = (iso) => Math.floor(Date.parse(iso) / 1e3);
 
 /** The findings of a receipt that a play of a dossier has too: it is without its whole session and its words. */
 const KEPT = /^(the terms|the session|the outcome|the rewards)/;
 /** Rows without an entry: a row so much older than the log's last mark has one. */
 const BACKDATED_SECONDS = 60;
-const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs", "releases.mjs"];
+const PROGRAMS = ["verify.mjs", "dossier.mjs", "awards.mjs", "draws.mjs", "stamps.mjs", "stock.mjs", "releases.mjs", "sha256.mjs"];
 
 /** Kinds of lines that a file has once, or once for each id. */
 const [ONCE, ONCE_EACH] = [["head", "checkpoint", "stamp", "mark"], ["play", "reward", "game", "board", "prize", "audit"]];
@@ -99,7 +100,7 @@ const READERS = {
     for (let at = 0; at < hashes.length; at += 32) {
       leaves.push(hashes.subarray(at, at + 32));
       tree.add(leaves.at(-1));
-      if (stamp && tree.size === Number(stamp.checkpoint.split("\n")[1])) roots.set(tree.size, tree.root().toString("base64"));
+      if (stamp && tree.size === Number(stamp.checkpoint.split("\n")[1])) roots.set(tree.size, base64(tree.root()));
     }
   },
 
@@ -189,7 +190,7 @@ async function* ofLog(key, pem) {
   const [, size, root] = note.split("\n");
   if (!note) yield key ? ["the file contains the log of the key", false] : ["the file has no log", null];
   else {
-    yield ["the leaves of the log have the root of the checkpoint", Number(size) === tree.size && root === tree.root().toString("base64")];
+    yield ["the leaves of the log have the root of the checkpoint", Number(size) === tree.size && root === base64(tree.root())];
     if (key) yield ["the checkpoint is signed by the key", await isSigned(note, key)];
     else yield ["the checkpoint is signed: give the log's key to check it", null];
     const isMark = !!mark && parse(mark).kind === "mark" && leaves.at(-1).equals(sha256("\x00", mark));
@@ -269,7 +270,7 @@ async function main(words) {
     else if (names.length) findings.push([`${text}; not ${names.slice(0, 5).join(", ")}, ${names.length} in all`, null]);
     else if (!isOpen) findings.push([text, true]);
   }
-  findings.push(...draws.findings());
+  for await (const one of draws.findings()) findings.push(one);
   for (const [text, ids] of wrong) findings.push([`${text}; not ${ids.slice(0, 5).join(", ")}, ${ids.length} in all`, false]);
   findings.push([`${counts.play ?? 0} plays and ${counts.reward ?? 0} rewards were read`, true], ...[...left()].map((text) => [text, null]));
   for (const [text, ok] of findings) console.log(`${ok === null ? "open   " : ok ? "ok     " : "FAILED "}${printable(text)}`);

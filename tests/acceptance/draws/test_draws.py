@@ -12,6 +12,7 @@ import pytest
 
 from runtime.app import running
 from runtime.commands.evidence.draws import verify
+from runtime.commands.evidence.findings import Finding
 from runtime.errors import Fault
 from runtime.operations.draws import lifecycle
 from runtime.operations.draws.randomness import canonical
@@ -25,6 +26,7 @@ from tests.support.operations import make_merchant
 from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Answer, Stack, fields_of
+from tests.support.verifiers import DRAWS, MARKS, is_refuted, javascript
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -117,17 +119,27 @@ CHANGES: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
 
 
 async def test_changed_evidence_is_refuted(world: World, tmp_path: Path) -> None:
-    whole, path, wrong = await evidence(world, await drawn(world, await world.prize())), tmp_path / "draw.jsonl", []
-    for name, (change, error) in CHANGES.items():
-        lines = copy.deepcopy(whole)
+    """By both verifiers, with the same findings."""
+    whole, wrong = await evidence(world, await drawn(world, await world.prize())), []
+    ours, paths = dict[str, list[str]](), [tmp_path / f"{name}.jsonl" for name in ("whole", *CHANGES)]
+    for path in paths:
+        (change, error), lines = CHANGES.get(path.stem, (len, "")), copy.deepcopy(whole)
         change(lines)
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         try:
-            refuted, said = False in [finding.ok for finding in verify(path)], ""
+            found, said = verify(path), ""
         except ValueError as failure:
-            refuted, said = True, str(failure)
-        wrong += [] if refuted and bool(said) == bool(error) and error in said else [(name, refuted, said)]
+            found, said = [Finding("", False)], str(failure)
+        ours[path.stem] = [f"error  {said}"] if said else [MARKS[ok] + text for text, ok in found]
+        is_right = (False in [one.ok for one in found]) is (path.stem != "whole")
+        wrong += [] if is_right and bool(said) == bool(error) and error in said else [(path.stem, found, said)]
     assert wrong == []
+    theirs = dict(zip(ours, javascript(DRAWS, paths), strict=True))
+    # Where one of them has an error, it has no findings.
+    differ = [
+        name for name in ours if ours[name] != theirs[name] and "error" not in (ours[name][0][:5], theirs[name][0][:5])
+    ]
+    assert differ == [name for name in ours if is_refuted(theirs[name]) is (name == "whole")] == []
 
 
 @pytest.mark.parametrize("notation", ["4 8 15", "4815", "40,8,150", " 04-8 015. ", "４\n٨ 15"])

@@ -1,9 +1,6 @@
 import copy
 import json
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +10,13 @@ import pytest
 from runtime.commands.evidence.receipts import read_receipt, verify
 from runtime.operations.log.appending import append
 from runtime.rules.log.notes import SigningKey, VerifierKey, read_checkpoint, sign_checkpoint
-from tests.support.browsing import REQUIRED
 from tests.support.operator import Operator
 from tests.support.stack import Stack
+from tests.support.verifiers import MARKS, RECEIPTS, is_refuted, javascript
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 pytestmark = pytest.mark.settings(show_odds=True, merkle_log="promo.example")
-
-VERIFIER = Path(__file__).parents[3] / "docs/examples/verify.mjs"
-MARKS = {True: "ok     ", False: "FAILED ", None: "open   "}
 
 
 async def played(world: World, game_id: str, **more: Any) -> str:
@@ -95,19 +89,6 @@ def python(path: Path, key: str) -> list[str]:
         return [f"error  {error}"]
 
 
-def javascript(paths: list[Path], key: str) -> list[list[str]]:
-    """The findings of docs/examples/verify.mjs about each file."""
-    if shutil.which("node") is None and not os.environ.get(REQUIRED):
-        pytest.skip("there is no node to run the verifier")
-    command = ["node", VERIFIER, *(["--key", key] if key else []), *paths]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    names, found = set(map(str, paths)), list[list[str]]()
-    for line in done.stdout.splitlines():
-        found.append([]) if line in names else found[-1].append(line)
-    assert len(found) == len(paths), done.stderr
-    return found
-
-
 async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_path: Path) -> None:
     """By both verifiers, with the same findings, within the log and without. What no hash fixes is stated as such."""
     paths, files = await plays(world), dict[str, Path]()
@@ -138,7 +119,7 @@ async def test_receipt_is_verified_and_each_change_is_noticed(world: World, tmp_
     for keyed, of in ((key, " logged "), ("", " alone ")):
         paths_of = [path for title, path in files.items() if of in title]
         ours += [python(path, keyed) for path in paths_of]
-        theirs += javascript(paths_of, keyed)
+        theirs += javascript(RECEIPTS, paths_of, keyed)
     assert [name for name, one, other in zip(files, ours, theirs, strict=True) if not agree(one, other)] == []
     assert [name for name, found in zip(files, ours, strict=True) if not is_right(name, found)] == []
 
@@ -147,7 +128,7 @@ async def test_receipt_prints_no_lines_of_its_own(world: World, tmp_path: Path) 
     receipt, file = await read(world, await played(world, await world.wheel())), tmp_path / "forged.json"
     file.write_text(json.dumps({**receipt, "x\nok     forged\x1b[2A": 1}))
     ours = (await Operator(world.stack, tmp_path)("verify", str(file))).out
-    lines = [*ours.splitlines(), *javascript([file, file], "")[0]]
+    lines = [*ours.splitlines(), *javascript(RECEIPTS, [file, file])[0]]
     assert "\x1b" not in "".join(lines) and [line for line in lines if line.startswith("ok     forged")] == []
 
 
@@ -165,10 +146,6 @@ def is_right(name: str, found: list[str]) -> bool:
         return not is_refuted(found)
     (value,) = re.findall(r"\w+$", name)
     return is_refuted(found) or any(line.startswith("open") and value in re.findall(r"\w+", line) for line in found)
-
-
-def is_refuted(found: list[str]) -> bool:
-    return any(line.startswith(("FAILED", "error")) for line in found)
 
 
 def agree(one: list[str], other: list[str]) -> bool:

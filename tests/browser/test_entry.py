@@ -311,5 +311,6 @@ async def test_draws_show_tickets_until_now_and_then_what_was_won(fair: World, v
     await visit.page.wait_for_selector("dialog [data-draw] >> text=You won: Bicycle")
     holder = (await fair.stack.consumer("GET", f"/draws/{draw_id}", player="lucky")).data["me"]["holder"]
     await visit.page.wait_for_selector(f"dialog [data-draw] >> text=Your line in the file: {holder}")
+    assert (await visit.page.get_attribute("dialog a >> text=Verify", "href") or "").endswith(f"/verify#{holder}")
     await visit.page.set_viewport_size({"width": 390, "height": 800})
     await visit.shot("draws-390")

@@ -2,20 +2,25 @@ import asyncio
 import hashlib
 import json
 import random
+import re
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from runtime.http.pages.files import files
+from runtime.http.pages.page_texts import PAGE_TEXTS
 from runtime.rules.draw import Words, pick_by_sums, pick_certain, running_sums, scaled, seed_hash
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.chromium import Browser
 from tests.support.gallery import applied
 from tests.support.pages.games import ALBUM, HAND, PATIENCE_MS, ROOT, SHAPES, UNDER_WAY, finish, made
+from tests.support.pages.looks import fits
 from tests.support.pages.stored_play import shown_and_stored
 from tests.support.panels import fired, shown, watch
+from tests.support.resources import make_draw
 from tests.support.world import COINS, COLLECTION, WHEEL, World
 
 PHONE: Final = {"viewport": {"width": 390, "height": 844}}
@@ -335,3 +340,41 @@ async def test_receipt_is_verified_in_the_browser_alone(fair: World, visit: Visi
         refuted = await visit.page.locator("li[data-ok=false]").all_inner_texts()
         assert ("words follow" in "".join(refuted)) is (outcome == "bad")
     assert visit.asked == []
+
+
+async def test_draw_is_verified_in_the_browser_alone(fair: World, visit: Visit) -> None:
+    draw_id = await make_draw(fair.stack, fair.campaign_id, await fair.prize(), tickets={"imported": True})
+    holders = [{"player_id": f"till-{nth}", "tickets": nth} for nth in range(1, 6)]
+    for step, body in {"tickets": {"holders": holders}, "close": {}, "draw": {}}.items():
+        assert (await fair.stack.admin("POST", f"/admin/draws/{draw_id}/{step}", body)).code == "OK"
+    url = f"{fair.stack.process.consumer_url}/api/v1/draws/{draw_id}/file?tenant_id={fair.stack.tenant_id}"
+    whole = await (await visit.page.request.get(url)).text()
+    _, *lines, end = map(json.loads, whole.splitlines())
+    winner = end["result"][0]["holder"]
+    loser = next(one for one in lines if one["holder"] != winner)
+    await visit.page.goto(f"{fair.stack.process.consumer_url}/verify#{winner}")
+    visit.asked.clear()
+    changed = f'"result":{json.dumps([{**end["result"][0], "holder": loser["holder"]}])}'
+    for outcome, text in {"good": whole, "bad": re.sub(r'"result":\[.*?\]', changed, whole)}.items():
+        file = {"name": "draw.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
+        await visit.page.set_input_files("input[type=file]", [file])
+        await visit.page.wait_for_selector(f"main[data-outcome={outcome}]")
+        await visit.page.wait_for_selector("#found:has-text('Won: rank 1')")
+        failed = " ".join((await visit.page.inner_text("main > ul")).split())
+        assert failed.count(f"result[0].holder Expected {winner} In the file {loser['holder']}") == (outcome == "bad")
+        await visit.page.fill("#holder", loser["holder"])
+        await visit.page.keyboard.press("Enter")
+        await visit.page.wait_for_selector(f"#found:has-text('Tickets: {loser['tickets']} (')")
+        answer = await visit.page.inner_text("#found")
+        assert "None of these tickets was drawn." in answer and ("do not rely" in answer) is (outcome == "bad")
+        for width in (390, 768, 1280):
+            await visit.page.set_viewport_size({"width": width, "height": 900})
+            await fits(visit, f"verify-{outcome}-{width}")
+        assert await violations(visit.page) == []
+    assert visit.asked == []
+    said = await visit.page.evaluate(f"import('{files().address('verify_words.js')}').then((one) => one.WORDS)")
+    parts = {
+        language: {key: sorted(re.findall(r"{\w+}", text)) for key, text in words.items()}
+        for language, words in said.items()
+    }
+    assert parts == dict.fromkeys(PAGE_TEXTS, parts["en"])

@@ -37,7 +37,9 @@ function item(panel, { id, name, status, prizes, closes_at, drawn_at, me }) {
     "li", { class: "item", "data-draw": id },
     h("div", { class: "facts" }, h("strong", {}, name), ...lines.filter(Boolean).map((line) => h("div", { class: "quiet" }, line)),
       h("div", { class: "chips" }, ...chips, won),
-      !open && h("a", { class: "quiet", href: `${api.base}/api/v1/draws/${encodeURIComponent(id)}/file${api.tenant ? `?tenant_id=${encodeURIComponent(api.tenant)}` : ""}`, download: true }, words.t("check")),
+      !open && h("div", { class: "quiet" },
+        h("a", { href: `${api.base}/api/v1/draws/${encodeURIComponent(id)}/file${api.tenant ? `?tenant_id=${encodeURIComponent(api.tenant)}` : ""}`, download: true }, words.t("draws_file")), " · ",
+        h("a", { href: `${api.base}/verify#${me?.holder ?? ""}`, target: "_blank", rel: "noopener" }, words.t("check"))),
       !open && me?.holder && h("div", { class: "quiet" }, words.t("draws_line", { id: me.holder }))),
   );
 }

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "أُلغي",
   draws_won: "فزت بـ: {name}",
   draws_line: "سطرك في الملف: {id}",
+  draws_file: "تنزيل الملف",
   codes_about: "أدخل الرمز الموجود على منتجك أو إيصالك.",
   codes_send: "استخدم الرمز",
   codes_scan: "امسح بالكاميرا",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Abgesagt",
   draws_won: "Gewonnen: {name}",
   draws_line: "Deine Zeile in der Datei: {id}",
+  draws_file: "Datei herunterladen",
   codes_about: "Gib den Code von deinem Produkt oder Kassenbon ein.",
   codes_send: "Code einlösen",
   codes_scan: "Mit Kamera scannen",

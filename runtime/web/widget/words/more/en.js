@@ -64,6 +64,7 @@ export default {
   draws_cancelled: "Cancelled",
   draws_won: "You won: {name}",
   draws_line: "Your line in the file: {id}",
+  draws_file: "Download the file",
 
   // codes
   codes_about: "Enter the code from your product or receipt.",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Cancelado",
   draws_won: "Has ganado: {name}",
   draws_line: "Tu línea en el archivo: {id}",
+  draws_file: "Descargar el archivo",
   codes_about: "Introduce el código de tu producto o recibo.",
   codes_send: "Canjear código",
   codes_scan: "Escanear con la cámara",

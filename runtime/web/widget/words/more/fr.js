@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Annulé",
   draws_won: "Gagné : {name}",
   draws_line: "Votre ligne dans le fichier : {id}",
+  draws_file: "Télécharger le fichier",
   codes_about: "Saisissez le code de votre produit ou de votre ticket de caisse.",
   codes_send: "Utiliser le code",
   codes_scan: "Scanner avec l’appareil photo",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Annullata",
   draws_won: "Hai vinto: {name}",
   draws_line: "La tua riga nel file: {id}",
+  draws_file: "Scarica il file",
   codes_about: "Inserisci il codice del tuo prodotto o scontrino.",
   codes_send: "Riscatta il codice",
   codes_scan: "Scansiona con la fotocamera",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "中止されました",
   draws_won: "当選：{name}",
   draws_line: "ファイル内のあなたの行：{id}",
+  draws_file: "ファイルをダウンロード",
   codes_about: "商品またはレシートのコードを入力してください。",
   codes_send: "コードを使う",
   codes_scan: "カメラで読み取る",

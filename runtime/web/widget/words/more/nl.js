@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Geannuleerd",
   draws_won: "Gewonnen: {name}",
   draws_line: "Jouw regel in het bestand: {id}",
+  draws_file: "Bestand downloaden",
   codes_about: "Voer de code van je product of kassabon in.",
   codes_send: "Code verzilveren",
   codes_scan: "Scannen met camera",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Odwołane",
   draws_won: "Wygrana: {name}",
   draws_line: "Twój wiersz w pliku: {id}",
+  draws_file: "Pobierz plik",
   codes_about: "Wpisz kod ze swojego produktu lub paragonu.",
   codes_send: "Wykorzystaj kod",
   codes_scan: "Zeskanuj aparatem",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "Cancelado",
   draws_won: "Você ganhou: {name}",
   draws_line: "Sua linha no arquivo: {id}",
+  draws_file: "Baixar o arquivo",
   codes_about: "Digite o código do seu produto ou recibo.",
   codes_send: "Resgatar código",
   codes_scan: "Ler com a câmera",

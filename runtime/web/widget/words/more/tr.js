@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "İptal edildi",
   draws_won: "Kazandın: {name}",
   draws_line: "Dosyadaki satırın: {id}",
+  draws_file: "Dosyayı indir",
   codes_about: "Ürünündeki veya fişindeki kodu gir.",
   codes_send: "Kodu kullan",
   codes_scan: "Kamerayla tara",

@@ -55,6 +55,7 @@ export default {
   draws_cancelled: "已取消",
   draws_won: "中奖：{name}",
   draws_line: "你在文件中的行：{id}",
+  draws_file: "下载文件",
   codes_about: "请输入产品或小票上的代码。",
   codes_send: "兑换代码",
   codes_scan: "用相机扫描",

@@ -5,12 +5,21 @@
 SELECT merged_into, status, auth_method = 'guest' AS is_guest FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
 
 -- name: lock_campaign
--- A campaign ($2) for an entry. FOR SHARE: its form changes only after this entry has committed. No row: unknown.
--- admits_late: a claim, or a redeem until redeem_until, requires an entry also after the end. admits_newcomers: has a
--- public game, or is a raffle: no game at all, and a form with one entry for each contact, which it requires.
--- admits_guests: also by a game that is archived, since its rewards may require an entry.
-SELECT entry, entry_needs, campaign_status(status, end_date) AS status, timezone,
-       entry ->> 'mode' = 'before_claim' OR (entry ->> 'mode' = 'before_play' AND redeem_until > now()) AS admits_late,
+-- A campaign ($2) for an entry of player $3. FOR SHARE: its form, status and dates change only after this entry has
+-- committed. No row: unknown. closed: why it takes no entries: ended, paused or announced; '' if it takes them.
+-- admits_closed: takes one all the same: after the end, if a claim, or a redeem until redeem_until, requires it; else, if
+-- the player needs it to claim a reward. admits_newcomers: has a public game, or is a raffle: no game at all, and a form
+-- with one entry for each contact, which it requires. admits_guests: also by a game that is archived, since its rewards
+-- may require an entry.
+SELECT entry, entry_needs, status, timezone, a.closed, unix(start_date) AS opens_at,
+       CASE WHEN end_date <= now() THEN unix(end_date) ELSE 0 END AS closed_at,
+       CASE entry ->> 'mode'
+           WHEN 'before_claim' THEN a.closed = 'ended' OR EXISTS (
+               SELECT FROM rewards AS r
+               WHERE r.tenant_id = $1 AND r.player_id = $3 AND r.campaign_id = $2 AND r.status = 'won'
+           )
+           WHEN 'before_play' THEN a.closed = 'ended' AND redeem_until > now()
+       END AS admits_closed,
        (clock_timestamp() AT TIME ZONE timezone)::date AS today,
        a.is_raffle OR EXISTS (
            SELECT FROM games AS g JOIN game_revisions AS r USING (tenant_id, game_id, revision)
@@ -28,7 +37,9 @@ FROM campaigns
 CROSS JOIN LATERAL (
     SELECT entry -> 'one_per_contact' = 'true'
         AND jsonb_path_exists(entry, '$.fields[*] ? (@.required == true && (@.kind == "email" || @.kind == "phone"))')
-        AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2) AS is_raffle
+        AND NOT EXISTS (SELECT FROM games WHERE tenant_id = $1 AND campaign_id = $2) AS is_raffle,
+        CASE WHEN campaign_status(status, end_date) = 'ended' THEN 'ended' WHEN status <> 'active' THEN 'paused'
+             WHEN start_date > now() THEN 'announced' ELSE '' END AS closed
 ) AS a
 WHERE tenant_id = $1 AND campaign_id = $2 FOR SHARE OF campaigns
 

@@ -25,7 +25,7 @@ from runtime.actors.game.eligibility import login_required
 from runtime.actors.idempotency import keyed, mismatch, replayed, request_hash
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.operations import suspension
-from runtime.operations.entries import captcha, contacts
+from runtime.operations.entries import captcha, closing, contacts
 from runtime.outgoing.vault import vault_of
 from runtime.rules import entry as rules
 from runtime.rules.proof_of_work import Solved
@@ -63,9 +63,10 @@ async def submit_entry(engine: Engine, request: m.SubmitEntryRequest) -> m.Submi
     with the same Idempotency-Key and content gets the same guest. A consent that is false is withdrawn at once; a
     request that only withdraws consents works with every status and form of the campaign, also for a suspended player.
     PERMISSION_DENIED NOT_ELIGIBLE with `why`, or LOGIN_REQUIRED for a guest if it has games and none admits guests;
-    nothing is stored. FAILED_PRECONDITION CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or
-    CONSENT_CHANGED with `consents`, whose texts have changed since the player saw them; UNAVAILABLE
-    CAPTCHA_UNAVAILABLE.
+    nothing is stored. FAILED_PRECONDITION CAMPAIGN_CLOSED if the campaign has not begun (`opens_at`), is paused or has
+    ended; complete entries can still change, and those can be made that a claim or redeem requires. FAILED_PRECONDITION
+    CAPTCHA_REQUIRED with `captcha`, the one to solve for a new entry, or CONSENT_CHANGED with `consents`, whose texts
+    have changed since the player saw them; UNAVAILABLE CAPTCHA_UNAVAILABLE.
     """
     await suspension.refuse(engine, request, "" if _withdrawn(request) else request.player_id)
     tenant_id, newcomer = tenant_of(request), not request.player_id
@@ -159,7 +160,7 @@ async def _submit(connection: asyncpg.Connection, about: _About, request: m.Subm
             raise mismatch()
         replayed.set(True)
         return m.SubmitEntryReply(**kept["reply"], guest_player_id=guest_id if kept["age"] < TOKEN_SECONDS else "")
-    campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id)
+    campaign = await connection.fetchrow(SQL["lock_campaign"], about.tenant_id, about.campaign_id, about.player_id)
     before = await connection.fetchrow(SQL["lock"], *about.key) if campaign is not None else None
     withdrawn = _withdrawn(request) if before is not None else []
     if player["status"] == "suspended" and not withdrawn:
@@ -202,35 +203,17 @@ async def _enter(
     form = campaign["entry"]
     if form is None:
         raise invalid("fields", "the campaign has no entry form")
-    if before is None and campaign["status"] == "ended" and not campaign["admits_late"]:
-        raise _closed()
+    if before is None:
+        closing.refuse_closed(campaign)
     decided = decide(form, before, request, campaign["today"])
     source = source_of(request.source)
     if before is None and (needed := form.get("captcha")) and not about.actor:
         await _use_captcha(connection, about, needed, request)
     entry_id = before["entry_id"] if before is not None else ids.make("entry")
     missing = rules.missing_of(campaign["entry_needs"], decided.given)
-    decided.late = _is_late(campaign, before, complete=not missing)
+    decided.late = closing.is_late(campaign, before, complete=not missing)
     await _write(connection, about, form, before, decided, entry_id, source, complete=not missing)
     return entry_id, missing
-
-
-def _is_late(campaign: asyncpg.Record, before: asyncpg.Record | None, *, complete: bool) -> bool:
-    """Whether the entry has no ticket in draws: it was created, or first completed, after the campaign's end. Claims
-    and redeems admit it. CAMPAIGN_CLOSED if none requires it: players had until the end to complete it.
-    """
-    if campaign["status"] != "ended":
-        return False
-    if before is None:
-        return True
-    completes = complete and not before["counted"] and bool(rules.missing_of(campaign["entry_needs"], before["given"]))
-    if completes and not campaign["admits_late"]:
-        raise _closed()
-    return completes or bool(before["late"])
-
-
-def _closed() -> Fault:
-    return Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended")
 
 
 async def _use_captcha(connection: asyncpg.Connection, about: _About, name: str, request: m.SubmitEntryRequest) -> None:

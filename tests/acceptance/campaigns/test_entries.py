@@ -180,6 +180,24 @@ async def test_staff_enter_a_player_by_the_rules_of_the_form(stack: Stack) -> No
     assert refused(await stack.admin("POST", paths[0], post)) == (403, "PERMISSION_DENIED", "SUSPENDED")
 
 
+async def test_campaign_takes_no_entry_before_its_start_and_while_paused(stack: Stack) -> None:
+    desk, opens_at = await desk_of(stack, FORM), 2**32
+    whole = {"fields": {"email": "bob@x.example"}, "consents": {"terms": True}}
+    await desk.enter("ann")
+    await desk.submit("bob", fields=whole["fields"])
+    post = {"campaign_id": desk.world.campaign_id, "reason": "a postcard", **whole}
+    for state in (f"start_date = to_timestamp({opens_at})", "status = 'paused'"):
+        async with stack.database.connection() as staff, staff.transaction():
+            await staff.execute(f"UPDATE campaigns SET {state} WHERE tenant_id = $1", stack.tenant_id)
+            entering = await blocked(stack.database, desk.submit("", **whole))
+        answers = [await entering, await desk.submit("bob", **whole)]
+        answers.append(await stack.admin("POST", "/admin/players/postcard-1/entries", post))
+        assert [refused(one) for one in answers] == [(400, "FAILED_PRECONDITION", "CAMPAIGN_CLOSED")] * 3, state
+        facts = {"reason": "CAMPAIGN_CLOSED"} | ({} if "paused" in state else {"opens_at": opens_at})
+        assert answers[0].envelope["data"] == facts
+        assert (await desk.submit("ann", fields={"email": "new@x.example"})).code == "OK", "a complete entry can change"
+
+
 async def test_session_from_before_the_form_is_refused(stack: Stack) -> None:
     desk = await desk_of(stack, None)
     session = await desk.world.session(desk.game_id)
@@ -198,6 +216,8 @@ async def test_claim_requires_the_entry_of_its_campaign(stack: Stack, shelf: She
     refused = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
     assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "ENTRY_REQUIRED")
     assert refused.envelope["data"]["missing"] == ["fields.email", "consents.terms"]
+    await stack.database.execute("UPDATE campaigns SET status = 'paused' WHERE tenant_id = $1", stack.tenant_id)
+    assert (await desk.submit("bob")).reason == "CAMPAIGN_CLOSED"
     await desk.enter()
     await desk.change(mode="ENTRY_MODE_BEFORE_CLAIM", countries={"allow": ["AT"]})
     barred = await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
@@ -263,8 +283,7 @@ async def test_underage_and_foreign_players_are_refused_with_the_reason(stack: S
     await desk.enter(birth_date="1990-01-31", home={**paris, "country": "DE"})
     given = await desk.given()
     assert (given["old_enough"], "birth_date" in given["fields"]) == (18, False)
-    stored = await stack.database.fetch("SELECT * FROM entries WHERE tenant_id = $1", stack.tenant_id)
-    assert "1990" not in repr(stored)
+    assert "1990" not in repr(await stack.database.fetch("SELECT * FROM entries WHERE tenant_id = $1", stack.tenant_id))
     assert (await desk.world.round(desk.game_id)).code == "OK"
     await desk.change(**{**entry, "countries": {"allow": ["AT"]}})
     assert (await desk.world.start(desk.game_id)).envelope["data"]["why"] == {"reason": "COUNTRY", "country": "DE"}
@@ -291,12 +310,10 @@ async def test_country_header_counts_only_from_a_trusted_proxy(stack: Stack, ref
     for sent in (body, {}, {"consents": {"news": False}}):
         direct = await stack.core("POST", desk.path, {**sent, "player_id": "bob", "country": "FR"})
         assert direct.reason == "NOT_ELIGIBLE"
-    forged = await stack.consumer("POST", desk.path, {**body, "country": "DE"}, player="ann")
-    assert fields_of(forged) == ["country"]
+    assert fields_of(await stack.consumer("POST", desk.path, {**body, "country": "DE"}, player="ann")) == ["country"]
     post = {"campaign_id": desk.world.campaign_id, "reason": "a postcard"}
     for country, found in {"Paris": "VALIDATION", "fr": "NOT_ELIGIBLE", "de": ""}.items():
-        by_staff = await stack.admin("POST", "/admin/players/cat/entries", {**post, "country": country})
-        assert by_staff.reason == found
+        assert (await stack.admin("POST", "/admin/players/cat/entries", {**post, "country": country})).reason == found
     for country in ("AT", "DE"):
         keyed = {"X-Country": country, "Idempotency-Key": "k1"}
         assert (await stack.consumer("POST", desk.path, body, player="ann", headers=keyed)).code == "OK", country
@@ -366,15 +383,13 @@ async def test_guest_enters_a_public_campaign_and_keeps_the_entry_at_login(stack
     token = (await desk.submit("", **{**body, "fields": {"email": "guest@example.com"}})).data["guest_token"]
     bearer = {"headers": {"Authorization": f"Bearer {token}"}}
     assert (await stack.consumer("POST", closed.path, body, **bearer)).reason == "LOGIN_REQUIRED"
-    admits = {"rules": {"admits_guests": True}}
-    assert (await stack.admin("PUT", f"/admin/games/{closed.game_id}", admits)).code == "OK"
+    assert (await stack.admin("PUT", f"/admin/games/{closed.game_id}", {"rules": {"admits_guests": True}})).code == "OK"
     assert (await stack.consumer("POST", closed.path, body, **bearer)).code == "OK"
     draw_only = Desk(World(stack, (await make_campaign(stack, entry={**FORM, "one_per_contact": True}))["id"]), "")
     assert (await stack.consumer("POST", draw_only.path, body, **bearer)).data["missing"] == []
     stranger = {**body, "fields": {**body["fields"], "email": "stranger@example.com"}}
     assert (await draw_only.submit("", **stranger)).data["guest_token"], "without games, strangers enter too"
-    optional = {**FORM, "one_per_contact": True, "fields": [{**EMAIL, "required": False}]}
-    for form in (FORM, optional):
+    for form in (FORM, {**FORM, "one_per_contact": True, "fields": [{**EMAIL, "required": False}]}):
         other = Desk(World(stack, (await make_campaign(stack, entry=form))["id"]), "")
         assert (await other.submit("", **stranger)).reason == "TOKEN_MISSING", "but with one entry per contact"
         assert (await stack.consumer("POST", other.path, body, **bearer)).reason == "LOGIN_REQUIRED"

@@ -59,7 +59,8 @@ function inWords({ words }, error, act) {
   const reason = MEANT[error.reason] ?? (!error.reason || error.http >= 500 ? "BROKEN" : error.reason);
   const key = [`${act}_${reason}`, `panel_${reason}`, reason].find((one) => words.has(one)) ?? "refused";
   const resets = Number(error.data?.resets_at ?? 0);
-  const back = resets * 1000 > Date.now() ? words.t("again_at", { when: words.when(resets), until: words.until(resets) }) : "";
+  const opens = Number(error.data?.opens_at ?? 0);
+  const back = resets * 1000 > Date.now() ? words.t("again_at", { when: words.when(resets), until: words.until(resets) }) : opens * 1000 > Date.now() ? words.t("starts_at", { when: words.when(opens) }) : "";
   return { reason, said: words.t(key, error.data), back };
 }
 

@@ -173,5 +173,4 @@ def test_connections_of_all_replicas_fit_into_the_example_database() -> None:
     specs = [scalers[role]["spec"] for role in ("core", *SCALED_BY_LAG)]
     most = [1, *(spec.get("maxReplicas") or spec["maxReplicaCount"] for spec in specs)]  # 1: the auditor.
     surged = sum(math.ceil(1.25 * replicas) for replicas in most)  # A rollout adds a quarter.
-    allowed = int(cluster["spec"]["postgresql"]["parameters"]["max_connections"])
-    assert surged * Settings().database_pool_size < allowed
+    assert surged * Settings().database_pool_size < int(cluster["spec"]["postgresql"]["parameters"]["max_connections"])

@@ -236,8 +236,7 @@ async def test_colours_of_another_profile_are_converted(stack: Stack) -> None:
     tags = {bytes(srgb[at : at + 4]): at for at in range(132, 132 + 12 * int.from_bytes(srgb[128:132], "big"), 12)}
     red, green = tags[b"rXYZ"], tags[b"gXYZ"]
     srgb[red : red + 4], srgb[green : green + 4] = b"gXYZ", b"rXYZ"
-    made = (await upload(stack, picture(colour=0, icc_profile=bytes(srgb)))).data
-    _, _, stored = await served(stack, made["url"])
+    _, _, stored = await served(stack, (await upload(stack, picture(colour=0, icc_profile=bytes(srgb)))).data["url"])
     red_part, green_part, _ = Image.open(io.BytesIO(stored)).convert("RGB").getpixel((20, 15))
     assert red_part < 40 < 160 < green_part
 

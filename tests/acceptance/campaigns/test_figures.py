@@ -51,8 +51,7 @@ async def figures(stack: Stack, campaign_id: str, **query: Any) -> dict[str, Any
 async def test_figures_of_wrong_days_or_games_are_refused(module_stack: Stack, played: dict[str, str]) -> None:
     path = f"/admin/campaigns/{played['campaign']}/figures"
     for first, last in (("2026-02-30", "soon"), ("0001-01-01", "9999-12-31")):
-        wrong = await module_stack.admin("GET", path, **{"from": first, "to": last})
-        assert fields_of(wrong) == ["from_day", "to_day"]
+        assert fields_of(await module_stack.admin("GET", path, **{"from": first, "to": last})) == ["from_day", "to_day"]
     assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
 
 
@@ -75,8 +74,7 @@ async def test_figures_count_starts_without_a_play_and_no_refused_start(module_s
     for game_id, count in zip(games, (3, 1), strict=True):
         for n in range(count):
             assert (await module_stack.consumer("POST", f"/games/{game_id}/start", {}, player=f"p{n}")).code == "OK"
-    pause = {"status": "GAME_STATUS_PAUSED"}
-    assert (await module_stack.admin("PUT", f"/admin/games/{games[1]}", pause)).code == "OK"
+    assert (await module_stack.admin("PUT", f"/admin/games/{games[1]}", {"status": "GAME_STATUS_PAUSED"})).code == "OK"
     assert (await module_stack.consumer("POST", f"/games/{games[1]}/start", {}, player="p0")).code != "OK"
     names = ("starts", "plays", "wins", "rewards", "claimed", "fulfilled", "views", "visitors")
     for _ in range(2):  # Asked again, it is the same.

@@ -83,8 +83,7 @@ async def test_launch_check_accepts_a_campaign_without_games_in_whose_draw_playe
     assert items[0][0] != "problem" and {accepted, ("ok", f"prizes/{car}.stock.total", "Car has stock: 1 left")} <= {
         *items
     }
-    cancel = {"status": "DRAW_STATUS_CANCELLED"}
-    assert (await fair.stack.admin("PUT", f"/admin/draws/{raffle}", cancel)).code == "OK"
+    assert (await fair.stack.admin("PUT", f"/admin/draws/{raffle}", {"status": "DRAW_STATUS_CANCELLED"})).code == "OK"
     assert "players can enter, but win nothing" in (await found(fair, "warning"))["draws"], (
         "nothing gives tickets of Coded"
     )
@@ -158,8 +157,7 @@ async def test_launch_check_compares_turns_given_and_spent(fair: World, rules: d
     assert await said() == ([missing] if needed else [])
     await fair.quest(name="Draft", status="draft")
     await fair.quest(name="Nothing", turns=0)
-    over = await fair.quest(name="Over")
-    await fair.database.execute("UPDATE quests SET end_date = now() WHERE quest_id = $1", over)
+    await fair.database.execute("UPDATE quests SET end_date = now() WHERE quest_id = $1", await fair.quest(name="Over"))
     assert await said() == ([missing] if needed else []), "these give none"
     caps = await make_pack(fair)
     assert await said() == (given if needed else [] if rules else [("warning", f"The pack Caps {idle}")])

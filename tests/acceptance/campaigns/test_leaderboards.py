@@ -237,8 +237,7 @@ async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_l
     async with held(stack, "UPDATE players SET merged_into = 'zed' WHERE player_id = 'p1'"):
         finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
         await until(lambda: waits(stack, "commit"))
-    standings = (await finalizing).data["standings"]
-    assert [item["reason"] for item in standings] == ["", "", "OUT_OF_STOCK", "OUT_OF_STOCK"]
+    assert [item["reason"] for item in (await finalizing).data["standings"]] == ["", "", "OUT_OF_STOCK", "OUT_OF_STOCK"]
     assert await rewards_of(stack) == [("p0", mug), ("zed", mug)]
 
 

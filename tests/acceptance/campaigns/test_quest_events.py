@@ -261,8 +261,7 @@ async def test_copied_quest_gets_a_secret_of_its_own(world: World) -> None:
     assert (await world.stack.admin("PUT", f"/admin/campaigns/{copy}", {"status": "active"})).http == 200
     own = replace(quest, id=copied["id"])
     assert refused(await own.tell())
-    own = replace(own, secret=(await own.rotate()).data["secret"])
-    assert (await own.tell()).http == 200
+    assert (await replace(own, secret=(await own.rotate()).data["secret"]).tell()).http == 200
 
 
 async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None:

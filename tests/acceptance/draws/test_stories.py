@@ -76,8 +76,7 @@ async def test_official_checks_a_raffle_with_a_public_number(world: World, tmp_p
     assert drawn["randomness"]["value"] == "3917283341"
     assert (await stack.admin("POST", f"{late}/close", {})).reason == "RANDOMNESS_KNOWN"
     await world.database.execute("UPDATE draws SET closes_at = now() WHERE draw_id = $1", late.rpartition("/")[2])
-    later = {"randomness": {**lottery, "at": published + 3600}}
-    assert (await stack.admin("PUT", late, later)).code == "OK"
+    assert (await stack.admin("PUT", late, {"randomness": {**lottery, "at": published + 3600}})).code == "OK"
     two = [{**body["prizes"][0], "count": 2}]
     assert fields_of(await stack.admin("PUT", late, {"prizes": two})) == ["prizes[0].count"]
     confirmed = (await stack.admin("POST", f"{path}/confirm", {})).data

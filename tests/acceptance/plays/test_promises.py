@@ -42,8 +42,7 @@ async def test_committed_play_is_replayed_after_a_change_of_its_terms(world: Wor
     game_id = await world.wheel(await world.prize())
     session = await world.session(game_id)
     played = (await world.play(game_id, session, key="k")).data
-    odds = await world.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": {"prizes": []}})
-    assert odds.http == 200
+    assert (await world.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": {"prizes": []}})).http == 200
     body = {"player_id": "ann", "session_id": session, "payload": {}, "idempotency_key": "k"}
     assert (await world.stack.core("POST", f"/games/{game_id}/play", body)).data["play_id"] == played["play_id"]
     assert (await world.play(game_id, session)).reason == "SESSION_PLAYED"
@@ -94,8 +93,7 @@ async def test_start_and_play_keep_to_their_round_trips(world: World) -> None:
     for _ in range(5):
         before = database.round_trips, store.round_trips
         started = (await world.start(game_id)).data
-        played = await world.play(game_id, started["session_id"], payload={"caught_items": []}, next=True)
-        assert played.http == 200
+        assert (await world.play(game_id, started["session_id"], payload={"caught_items": []}, next=True)).http == 200
         request.append(database.round_trips - before[0])
         actual.append(store.round_trips - before[1])
     # What is done beside, every second, may fall into one of them.

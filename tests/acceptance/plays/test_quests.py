@@ -30,8 +30,7 @@ def at(text: str) -> float:
 def test_period_is_local(
     type: str, timezone: str, now: str, name: str, begins: str | None, resets_at: str | None
 ) -> None:
-    ends = [int(at(end)) if end else 0 for end in (begins, resets_at)]
-    assert period_at(type, timezone, at(now)) == (name, *ends)
+    assert period_at(type, timezone, at(now)) == (name, *[int(at(end)) if end else 0 for end in (begins, resets_at)])
 
 
 async def test_quest_is_made_changed_and_removed(stack: Stack) -> None:

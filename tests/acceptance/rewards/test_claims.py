@@ -245,8 +245,7 @@ async def test_answers_are_stored_in_one_table_only(world: World) -> None:
     assert (await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "x"})).code == "OK"
     await shown(world, reward_id)
     stored = await contents(world.database, world.stack.tenant_id)
-    holding = {name for name, rows in stored.items() if any(text in str(rows) for text in PERSONAL)}
-    assert holding == {"claim_answers"}
+    assert {name for name, rows in stored.items() if any(text in str(rows) for text in PERSONAL)} == {"claim_answers"}
 
 
 async def test_answers_that_a_receiver_repeats_are_masked(world: World) -> None:

@@ -79,8 +79,7 @@ async def test_search_by_code_requires_the_role_that_moves_rewards(world: World)
     assert actual[0].envelope["data"] == actual[1].envelope["data"]
     assert actual[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
     for role in ("admin", "reward_manager"):
-        found = await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")
-        assert len(found.data["items"]) == 1
+        assert len((await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")).data["items"]) == 1
     everything = await world.stack.admin("GET", "/admin/rewards", roles=("designer",), campaign_id=world.campaign_id)
     assert len(everything.data["items"]) == 1
 
@@ -192,8 +191,7 @@ async def test_bulk_under_its_key_moves_nothing_twice(world: World, valkey: redi
     [one] = await won(world, fulfillment=BY_HAND)
     assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
     assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
-    another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
-    assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
+    assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")) == {one: "ILLEGAL_TRANSITION"}
     # Core keeps the key of each reward, so the edge may lose its answer.
     await valkey.flushall()
     assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
@@ -251,8 +249,7 @@ async def test_bulk_with_a_wrong_field_moves_nothing(world: World) -> None:
 async def test_bulk_moves_no_reward_of_another_tenant_or_merchant(world: World) -> None:
     [one] = await won(world, fulfillment=BY_HAND)
     assert reasons(await bulk(world.stack, "RETRY", [one])) == {one: "UNKNOWN_REWARD"}, "it has no delivery"
-    other = await make_tenant(world.stack, OTHER_TENANT)
-    assert reasons(await bulk(other, "REVOKE", [one])) == {one: "UNKNOWN_REWARD"}
+    assert reasons(await bulk(await make_tenant(world.stack, OTHER_TENANT), "REVOKE", [one])) == {one: "UNKNOWN_REWARD"}
     shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
     assert reasons(await bulk(shop, "REVOKE", [one])) == {one: "FORBIDDEN"}
     assert reasons(await bulk(shop, "RETRY", [one])) == {one: "UNKNOWN_REWARD"}

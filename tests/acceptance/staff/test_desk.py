@@ -128,10 +128,8 @@ async def test_merge_moves_once_and_its_preview_moves_nothing(world: World) -> N
     assert (await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"] == []
     assert (await merge(world, player, guest.player_id)).data == {**said, "merged": True}
     assert len((await world.stack.admin("GET", f"/admin/players/{player}/plays")).data["items"]) == 1
-    shown = await world.stack.admin("GET", f"/admin/players/{guest.player_id}")
-    assert shown.data["player"]["merged_into"] == player
-    again = await merge(world, player, guest.player_id)
-    assert refused(again) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
+    assert (await world.stack.admin("GET", f"/admin/players/{guest.player_id}")).data["player"]["merged_into"] == player
+    assert refused(await merge(world, player, guest.player_id)) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
     entry = await last_entry(world.stack, player)
     assert (entry["action"], entry["after"]["guest_id"]) == ("player.merge", guest.player_id)
 

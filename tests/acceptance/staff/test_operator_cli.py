@@ -165,8 +165,7 @@ async def test_game_revision_is_shown_and_restored(tombola: Operator, stack: Sta
     rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]
     changed = {"ui": {"theme": {"preset": "ocean"}}, "rules": {"max_plays_per_day": 3}, "milestones": {"rungs": rungs}}
     assert (await stack.admin("PUT", f"/admin/games/{game['id']}", changed)).data["milestones"]
-    listed = (await tombola("games", "revisions", game["id"], "--json")).json
-    assert [row["revision"] for row in listed] == [2, 1]
+    assert [row["revision"] for row in (await tombola("games", "revisions", game["id"], "--json")).json] == [2, 1]
     first = (await tombola("games", "show", game["id"], "--revision", "1")).out
     assert (await tombola("games", "apply", tombola.file(first), "--yes")).code == 0
     now = (await stack.admin("GET", f"/admin/games/{game['id']}")).data
@@ -291,8 +290,7 @@ async def test_rewards_are_moved_and_failures_exit_1(tombola: Operator, own_worl
     moved = await tombola("rewards", "revoke", one, two, "nothing", "--reason", "a script", "--yes")
     assert (moved.code, moved.out.strip()) == (EXIT_REFUSED, "2 done")
     assert "nothing: UNKNOWN_REWARD" in moved.err
-    listed = (await tombola("rewards", "list", "--status", "revoked", "--json")).json
-    assert {row["id"] for row in listed} == {one, two}
+    assert {row["id"] for row in (await tombola("rewards", "list", "--status", "revoked", "--json")).json} == {one, two}
 
 
 async def test_approval_has_its_own_exit_code(tombola: Operator, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,8 +106,7 @@ async def test_link_lives_no_longer_than_an_accepted_token(stack: Stack) -> None
 
 async def test_oidc_sign_in_without_an_issuer_is_refused(stack: Stack) -> None:
     assert (await stack.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": False}
-    answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
-    assert refused(answer) == INVALID
+    assert refused(await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())) == INVALID
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tests.support.authority import authority
 from tests.support.merkle_log import append, found, tamper
 from tests.support.operations import make_merchant
 from tests.support.operator import Operator
+from tests.support.stack import make_tenant
 from tests.support.world import COINS, COLLECTION, World, prize_ids
 
 EMAIL: Final = "vera.winner@example.com"
@@ -75,8 +76,8 @@ async def written_by(world: World, tmp_path: Path) -> list[dict[str, Any]]:
     (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "authority.pem").write_bytes(public)
-    other = replace(world.stack, tenant_id="a")  # Its refused checkpoint comes before the tenant's.
-    await world.stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ('a', 'A')")
+    # Its refused checkpoint comes before the tenant's.
+    other = await make_tenant(world.stack, "a", world.stack.database)
     for one in (world.stack, other):
         await append(one)
     notes = [(await one.database.fetchval(LOG["newest"], one.tenant_id)) for one in (other, world.stack)]

@@ -400,8 +400,7 @@ async def test_unread_export_loses_its_place(module_stack: Stack, many: str, mon
 
     async def full() -> bool:
         # Those before may be cut off by now: a busy machine looks seldom.
-        opened = [await asyncio.open_connection(host, int(port), limit=1) for _ in range(2)]
-        for _, writer in opened:
+        for _, writer in [await asyncio.open_connection(host, int(port), limit=1) for _ in range(2)]:
             writer.write(f"{request}\r\n\r\n".encode())
             silent.append(writer)
         return not await has_place()

@@ -41,8 +41,7 @@ async def lived(world: World, phone: Phone) -> dict[str, Any]:
     claimed = await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player=player, headers=headers)
     assert claimed.code == "OK"
     await world.turns(player, 3)
-    board_id = await world.board()
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    assert (await stack.admin("POST", f"/admin/leaderboards/{await world.board()}/finalize", {})).http == 200
     return login
 
 
@@ -149,8 +148,7 @@ async def test_replay_of_a_play_with_an_erased_client_seed_says_so(stack: Stack)
 
 
 async def test_export_has_everything_once_over_its_pages(stack: Stack, phone: Phone) -> None:
-    world = World(stack, (await make_campaign(stack))["id"])
-    player = (await lived(world, phone))["player"]["id"]
+    player = (await lived(World(stack, (await make_campaign(stack))["id"]), phone))["player"]["id"]
     both = "INSERT INTO login_quarters SELECT tenant_id, player_id, timestamptz '2026-01-01 00:00Z' FROM players"
     await stack.database.execute(both)  # Of guest and player under one key.
     for statement in (

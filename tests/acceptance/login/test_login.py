@@ -71,8 +71,7 @@ async def test_start_after_five_wrong_codes_waits_ever_longer(stack: Stack, phon
         await let_resend(stack, seconds // 2)
         assert (await start(stack)).reason == "RESEND_TOO_SOON"
         await let_resend(stack, seconds // 2)
-    challenge_id = (await start(stack)).data["challenge_id"]
-    assert (await verify(stack, challenge_id, phone.code())).code == "OK"
+    assert (await verify(stack, (await start(stack)).data["challenge_id"], phone.code())).code == "OK"
     assert await stack.database.fetchval("SELECT sum(wrong) FROM login_guesses") == 0
 
 

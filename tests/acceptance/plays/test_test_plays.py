@@ -91,8 +91,7 @@ async def test_test_play_of_a_plan_is_started_and_played_with_what_was_caught(wo
     started = (await tried(world, game_id, start=True)).data
     [start] = started["plays"]
     assert started["id"] == start["id"] == "" and len(start["drop_plan"]) == 12
-    gifts = [drop["id"] for drop in start["drop_plan"] if drop["type"] == "gift"]
-    caught = {"caught_items": gifts[:1]}
+    caught = {"caught_items": [drop["id"] for drop in start["drop_plan"] if drop["type"] == "gift"][:1]}
     [play] = (await tried(world, game_id, seed=start["seed"], payload=caught)).data["plays"]
     assert play["drop_plan"] == start["drop_plan"] and play["payload"] == caught
     assert [(won["prize_id"], won["quantity"]) for won in play["rewards"]] == [(gift, 1)]

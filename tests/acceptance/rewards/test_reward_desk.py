@@ -159,8 +159,7 @@ async def test_search_by_contact_is_limited_to_the_merchants_campaigns(world: Wo
     ada = await log_in(world.stack, contact="ada.shops@example.com")
     merchant_id = await make_merchant(world.stack)
     theirs = World(world.stack, (await make_campaign(world.stack, merchant_id=merchant_id))["id"])
-    other = await make_merchant(world.stack)
-    foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=other))["id"])
+    foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=await make_merchant(world.stack)))["id"])
     to_send = {"channel": "webhook", "config": {"url": RECEIVER}}
     [own], _ = await won(theirs, player=ada, fulfillment=to_send), await won(foreign, player=ada)
     [open_to_all] = await won(world, player=ada, fulfillment=to_send)

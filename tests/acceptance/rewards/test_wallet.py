@@ -118,8 +118,7 @@ async def test_currencies_of_a_played_game_cannot_be_dropped(stack: Stack) -> No
         assert refused(answer) == KEPT
         assert "currency" in answer.envelope["message"] and answer.envelope["data"]["field"] == "handler_config"
     assert (await stack.admin("PUT", path, {"handler_config": {"items": []}})).code == "INVALID_ARGUMENT"
-    wheel_of_prizes = {"prizes": [{"prize_id": prize_id, "probability": 1}]}
-    other = {"reward_handler": "probability", "handler_config": wheel_of_prizes}
+    other = {"reward_handler": "probability", "handler_config": {"prizes": [{"prize_id": prize_id, "probability": 1}]}}
     assert refused(await stack.admin("PUT", path, other)) == KEPT
     retired = [{**items[0], "weight": 0}, items[1], {**items[1], "item": "star"}]
     assert (await stack.admin("PUT", path, {"handler_config": {"items": retired}})).data

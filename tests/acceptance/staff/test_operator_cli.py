@@ -129,8 +129,7 @@ async def test_campaign_file_with_an_error_names_its_line_and_changes_nothing(to
             missed.append((new, refused))
     assert missed == []
     several = tombola.file(FILE.replace("value: 8", "value: -8").replace("turns: 3", "turns: -3"))
-    refused = await tombola("campaigns", "import", several, "--yes", "--json")
-    found = json.loads(refused.err)["error"]["violations"]
+    found = json.loads((await tombola("campaigns", "import", several, "--yes", "--json")).err)["error"]["violations"]
     assert [(row["line"], row["field"]) for row in found] == [(10, "prizes[0].value"), (31, "quests[0].turns")]
     assert await tombola.audit() == before
 
@@ -193,8 +192,7 @@ async def test_codes_of_a_pack_are_imported_and_generated(tombola: Operator, sta
     assert (await tombola("packs", "generate", pack, "30", str(made))).code == 0
     codes = made.read_text().split()
     assert codes[0] == "code" and len(set(codes)) == 31
-    again = await tombola("packs", "generate", pack, "30", str(made))
-    assert again.code != 0 and made.read_text().split() == codes
+    assert (await tombola("packs", "generate", pack, "30", str(made))).code != 0 and made.read_text().split() == codes
     withdrawn = await tombola("packs", "withdraw", pack, codes[1], "never-made", "--reason", "lost")
     assert withdrawn.out.strip() == "1 withdrawn, 1 unchanged"
     assert (await tombola("packs", "list", "--json")).json[0]["free"] == 31

@@ -183,8 +183,7 @@ async def test_key_is_retired_once_and_reinstated_alone(connection: asyncpg.Conn
     await connection.execute(CODES)
     await ask(connection, "rotation.retire", "", ["k2", "k3"])
     await ask(connection, "rotation.reinstate", "", "k1")
-    keys = await connection.fetch("SELECT key_id FROM retired_keys ORDER BY 1")
-    assert [row[0] for row in keys] == ["k2", "k3"]
+    assert [row[0] for row in await connection.fetch("SELECT key_id FROM retired_keys ORDER BY 1")] == ["k2", "k3"]
     assert await ask(connection, "rotation.tenants", "") == [("t",), ("v",)]
     assert await ask(connection, "rotation.tenants", "v") == [("v",)]
 

@@ -73,7 +73,7 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
         if not row["rearmed"]:
             raise _illegal(row, "retry")
         if before == "failed":
-            await take_again(connection, tenant_id, reward_id)
+            await retake(connection, tenant_id, reward_id)
         after = {"reward_id": reward_id, "player_id": row["player_id"], "status": row["status"]}
         await audit.record(connection, tenant_id, "task.retry", request.id, after=after)
         # Stored without last_error, the receiver's text: erasure clears that column, but not stored replies.
@@ -107,7 +107,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         if row["outcome"] == "dead" and before in HOLDING:
             await give_back(connection, tenant_id, [reward_id])
         elif row["outcome"] == "delivered" and before == "failed":
-            await take_again(connection, tenant_id, reward_id)
+            await retake(connection, tenant_id, reward_id)
         return row
 
     row = await engine.database.transaction(work)
@@ -122,6 +122,12 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         message = "this callback's id has reported a failure; report the delivery with a new id"
         raise Fault(Status.INVALID_ARGUMENT, "IDEMPOTENCY_MISMATCH", message, http_status=422)
     return m.TaskReply(task=task_message(row))
+
+
+async def retake(connection: asyncpg.Connection, tenant_id: str, reward_id: str) -> None:
+    """As take_again. Its audit entry tells the readers of a dossier that the unit was free in between."""
+    await take_again(connection, tenant_id, reward_id)
+    await audit.record(connection, tenant_id, "reward.retake", reward_id)
 
 
 async def _lock(connection: asyncpg.Connection, tenant_id: str, task_id: str) -> tuple[str, str]:

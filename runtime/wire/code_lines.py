@@ -102,7 +102,7 @@ class CsvLines(TextLines):
             return Line(number, text, wrong=_QUOTED.format(since))
         if (cells := self._cells(text)) is None:
             self._quoted_since = number if self._cells(f'{text}"') else 0
-            is_unsplit = not self._has_header and any(_cells(text, delimiter) for delimiter in _DELIMITERS)
+            is_unsplit = not self._has_header and any(len(_cells(text, one) or ()) > 1 for one in _DELIMITERS[1:])
             return Line(number, text, wrong=_UNSPLIT if is_unsplit else _UNBALANCED)
         code = cells[0].strip()
         ends = expiry(cells[self._expiry]) if 0 < self._expiry < len(cells) else 0

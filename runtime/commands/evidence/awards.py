@@ -38,11 +38,14 @@ TABLES: Final = """
     CREATE VIEW free AS
         WITH
             least AS (SELECT prize_id, min(nullif(total, 0)) AS total FROM totals GROUP BY prize_id),
-            counted AS (SELECT prize_id, sum(quantity) AS units FROM taken GROUP BY prize_id)
+            counted AS (
+                SELECT prize_id, sum(quantity) AS units,
+                       sum(quantity * (status NOT IN ('revoked', 'expired', 'failed'))) AS held
+                FROM taken GROUP BY prize_id)
         SELECT z.id, coalesce(t.total, 1e300) - coalesce(k.units, 0) AS units
         FROM head AS h JOIN prizes AS z ON z.campaign = h.campaign
         JOIN least AS t ON t.prize_id = z.id LEFT JOIN counted AS k ON k.prize_id = z.id
-        WHERE z.limits = '' AND z.awarded <= coalesce(k.units, 0) AND z.id NOT IN (SELECT id FROM changed);
+        WHERE z.limits = '' AND z.awarded <= coalesce(k.held, 0) AND z.id NOT IN (SELECT id FROM changed);
 """
 
 """free: the units of a prize that were free all the time; no row if a limit, change or other campaign can deny them."""

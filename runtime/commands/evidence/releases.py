@@ -30,16 +30,18 @@ TABLES: Final = """
     CREATE VIEW units AS
         SELECT prize_id, quantity, play_id, coalesce(logged_at, at * 1000000) AS low,
                coalesce(logged_at, at * 1000000 + 999999) + 10000000 * (play_id = '') AS high,
+               status NOT IN ('revoked', 'expired', 'failed') AS is_held,
                status NOT IN ('revoked', 'expired', 'failed') AND id NOT IN (SELECT reward_id FROM retaken) AS is_kept
         FROM rewards WHERE type <> 'points'
         UNION ALL
-        SELECT w.prize_id, w.quantity, p.id, p.micro, p.micro + 999999 * (p.logged_at IS NULL), true
+        SELECT w.prize_id, w.quantity, p.id, p.micro, p.micro + 999999 * (p.logged_at IS NULL), true, true
         FROM won AS w JOIN plays AS p ON p.id = w.play_id
         WHERE w.reward_id = '' AND w.prize_id <> '' AND w.type <> 'points';
 """
 """denied: what plays drew and did not get. retaken: rewards that took their unit again after they had returned it.
 units: low and high are the microseconds between which a unit was taken: its row's time, or second if the log lacks it.
-Other transactions than plays may take units seconds after their rows' time. is_kept: the unit was never returned.
+Other transactions than plays may take units seconds after their rows' time. is_held: the reward has its unit;
+is_kept: it never returned it.
 asks: what plays won of prizes with a release, and what they were denied; hash: the commitment of the prize's release.
 sums, by ask: the units that may have been taken at its time, and those of others that were taken and kept."""
 
@@ -86,7 +88,7 @@ _PERIODS: Final = """
 """
 _FACTS: Final = """
     INSERT INTO facts
-    WITH counted AS (SELECT prize_id, sum(quantity) AS units FROM taken GROUP BY prize_id)
+    WITH counted AS (SELECT prize_id, sum(quantity) AS units FROM units WHERE is_held GROUP BY prize_id)
     SELECT z.id, (SELECT min(total) FROM periods WHERE prize_id = z.id), z.limits,
            z.campaign = h.campaign AND z.id NOT IN (SELECT id FROM changed) AND z.awarded <= coalesce(k.units, 0)
     FROM head AS h JOIN prizes AS z LEFT JOIN counted AS k ON k.prize_id = z.id
@@ -143,10 +145,9 @@ class Releases:
                     self._database.execute("INSERT INTO denied VALUES (?, ?, ?)", (play_id, prize_id, quantity))
 
     def read_audit(self, entry: Mapping[str, Any]) -> None:
-        """A reward that staff delivered, or whose delivery they repeated, after it may have returned its unit."""
-        is_reward = entry["subject_type"] == "reward"
-        if reward_id := entry["subject_id"] if is_reward else (entry["after"] or {}).get("reward_id"):
-            self._database.execute("INSERT INTO retaken VALUES (?)", (reward_id,))
+        """A reward that took its unit again."""
+        if entry["action"] == "reward.retake":
+            self._database.execute("INSERT INTO retaken VALUES (?)", (entry["subject_id"],))
 
     def problems(self) -> Iterator[Problem]:
         """The findings about openings, and about the prizes that plays won or did not get."""

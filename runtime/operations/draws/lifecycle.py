@@ -7,6 +7,7 @@ nothing, or the step is complete. Prizes are awarded after the confirmation, ran
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import asyncpg
@@ -43,6 +44,9 @@ ACTOR: Final = "tombola"
 
 FREEZE_SECONDS: Final = 1800.0
 """The limit of a statement that freezes tickets: ten million holders take minutes."""
+
+CLOSES_MAX: Final = 4
+"""Tenants whose draws a process closes at a time."""
 
 _HOLDERS_READ: Final = 2_000
 """Holders hashed before other requests get a turn."""
@@ -263,11 +267,16 @@ async def _shown(engine: Engine, request: reading.IdRequest) -> m.DrawReply:
 async def finish_due(engine: Engine) -> None:
     """Closes every draw that is past its closes_at, and awards what confirmed draws still owe.
 
-    One draw's failure does not block the others.
+    One draw's failure does not block the others, and a tenant's large draw does not make the other tenants wait.
     """
     trace.actor.set(ACTOR)
-    for tenant_id in await engine.database.tenants(_SQL["tenants_with_due"]):
-        await at(tenant_id, _finish_draws(engine, tenant_id))
+    room = asyncio.Semaphore(CLOSES_MAX)
+
+    async def finish(tenant_id: str) -> None:
+        async with room:
+            await at(tenant_id, _finish_draws(engine, tenant_id))
+
+    await asyncio.gather(*map(finish, await engine.database.tenants(_SQL["tenants_with_due"])))
 
 
 async def _finish_draws(engine: Engine, tenant_id: str) -> None:

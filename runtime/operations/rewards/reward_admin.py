@@ -24,13 +24,13 @@ from runtime.actors.rewards import (
     message,
     open_code,
     out_of_stock,
-    take_again,
 )
 from runtime.errors import unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
 from runtime.operations.checks import Checks
+from runtime.operations.fulfillment import retake
 from runtime.operations.idempotent_writes import Done, once
 from runtime.operations.players.merging import lock_owner
 from runtime.operations.wallet import BALANCE as _BALANCE
@@ -64,7 +64,7 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     async def apply(connection: asyncpg.Connection, locked: LockedReward) -> None:
         row, states = locked.row, sorted(MOVES["fulfill"].before)
         if row["status"] not in HOLDING:
-            await take_again(connection, tenant_id, request.id)
+            await retake(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
             code = await connection.fetchrow(_SQL["take_code"], tenant_id, row["prize_id"], request.id, states)
             if code is None:

@@ -122,8 +122,8 @@ export class Releases {
     for (const [prize, quantity] of units) if (this.hashOf({ prize, revision })) this.won.push({ id, prize, quantity, revision });
   }
 
-  audit({ subject_type: type, subject_id: subject, after }) {
-    this.retaken.add(type === "reward" ? subject : after?.reward_id);
+  audit({ action, subject_id: subject }) {
+    if (action === "reward.retake") this.retaken.add(subject);
   }
 
   hashOf({ prize, revision }) {

@@ -109,7 +109,7 @@ export class Stock {
 
   /** Whether the file has all units of a prize: none went to another campaign. */
   isCounted({ id, stock: { awarded } }) {
-    return awarded <= this.counted(id);
+    return awarded <= (this.taken.get(id) ?? []).reduce((sum, one) => sum + (one.isBack ? 0 : one.quantity), 0);
   }
 
   /** The totals of a prize's stock, and when each was in force. */

@@ -49,6 +49,8 @@ async def test_unit_of_a_failed_delivery_is_taken_by_a_late_one(own_world: World
         answer = await stack.admin("POST", f"/admin/{of}/{how}", {})
     assert answer.http == 200
     assert await own_world.database.fetchval("SELECT remaining FROM stock") == (1 if how == "revoke" else 0)
+    told = "SELECT count(*) FROM audit_entries WHERE action = 'reward.retake' AND subject_id = $1"
+    assert await own_world.database.fetchval(told, reward_id) == (how != "revoke"), "for the readers of a dossier"
     if how == "retry":
         await sweep(stack.engine)
     ended = ("cancelled", "revoked") if how == "revoke" else ("delivered", "fulfilled")

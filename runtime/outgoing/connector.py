@@ -107,9 +107,10 @@ class _Receiving(ResponseHandler):
     """
 
     def data_received(self, data: bytes) -> None:
-        if (end := _HEAD_END.search(data)) is not None and end.end() < len(data):
+        is_first = True
+        while (is_first or data.startswith(b"HTTP/")) and (end := _HEAD_END.search(data)) and end.end() < len(data):
             super().data_received(data[: end.end()])
-            data = data[end.end() :]
+            data, is_first = data[end.end() :], False  # After an interim response, another head.
         super().data_received(data)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:

@@ -191,9 +191,12 @@ async def test_receiver_that_hangs_or_drips_is_given_up(
 
 
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n"
+EARLY = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 
 
-@pytest.mark.parametrize(("start", "drip_seconds"), [(CHUNKS, 0), (CHUNKS, 0.05), (CHUNKS + b"x", 0)])
+@pytest.mark.parametrize(
+    ("start", "drip_seconds"), [(CHUNKS, 0), (CHUNKS, 0.05), (CHUNKS + b"x", 0), (EARLY + CHUNKS + b"x", 0)]
+)
 async def test_status_before_a_broken_body_counts(
     receiver: Receiver, hasty: Connector, connector: Connector, start: bytes, drip_seconds: float
 ) -> None:

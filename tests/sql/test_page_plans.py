@@ -193,4 +193,4 @@ async def test_log_looks_up_leaves_whatever_statistics_say(crowd: asyncpg.Connec
         await crowd.execute(sql.load("log")["probe_indexes"])
         found = await nodes(crowd, "log.append_rows", "now(), 10, 0")
     scans = {node["Node Type"] for node in found if node.get("Relation Name") == "log_leaves"}
-    assert scans == {"Index Only Scan", "ModifyTable"}
+    assert scans - {"Index Scan", "Index Only Scan"} == {"ModifyTable"} != scans

@@ -3,6 +3,7 @@
 
     template_database  the name of a migrated database to copy; do not connect to it
     database_url       a migrated database without rows, emptied before the test; `module_...`: a module shares it
+    bare_service       the databases of a test that starts `own_stack` of other settings; `module_service`: a module's
     make_database      a function that makes further migrated databases, and returns their URLs
     pool               an asyncpg pool on database_url (4 connections)
     valkey             a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
@@ -130,9 +131,8 @@ async def services(
     def named(name: str) -> SharedService:
         if name not in shared:
             stored = KEPT if name == "none" else KEPT_FOR_SERVICES
-            count = 1 if name == "none" else DATABASES
-            databases = [SharedDatabase(make_database, partial(_drop, postgres), kept=stored) for _ in range(count)]
-            shared[name] = SharedService(databases, valkey_server.url)
+            make = partial(SharedDatabase, make_database, partial(_drop, postgres), kept=stored)
+            shared[name] = SharedService([make() for _ in range(DATABASES)], valkey_server.url)
         return shared[name]
 
     yield named
@@ -154,9 +154,19 @@ async def database_url(service: SharedService) -> str:
     return await service.empty_database()
 
 
+@pytest.fixture
+def bare_service(service: SharedService, database_url: str, valkey_flush: None) -> SharedService:
+    return service
+
+
 @pytest_asyncio.fixture(scope="module")
 async def module_database_url(services: Callable[[str], SharedService]) -> str:
     return await services("module").empty_database()
+
+
+@pytest.fixture(scope="module")
+def module_service(services: Callable[[str], SharedService], module_database_url: str) -> SharedService:
+    return services("module")
 
 
 @pytest.fixture
@@ -267,16 +277,15 @@ def phone(capsys: pytest.CaptureFixture[str]) -> Phone:
 
 @pytest_asyncio.fixture(scope="module")
 async def module_stack(
-    services: Callable[[str], SharedService],
+    module_service: SharedService,
     module_database_url: str,
     valkey_server: Valkey,
     valkey_url: str,
     module_extra_settings: dict[str, Any],
 ) -> AsyncIterator[Stack]:
-    shared = services("module")
-    if (module_database_url, valkey_url) == (shared.database_url, valkey_server.url):
+    if (module_database_url, valkey_url) == (module_service.database_url, valkey_server.url):
         named = TENANT if TENANT in repr(module_extra_settings) else ""
-        stack = await shared.with_settings(module_extra_settings, tenant_id=named)
+        stack = await module_service.with_settings(module_extra_settings, tenant_id=named)
         with chosen(stack.database):
             yield stack
     else:  # The module has a store of its own.

@@ -13,6 +13,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.operations.reporting import views
+from runtime.stores.database import at
 from runtime.wire.schema import fields_of
 from tests.support.resources import font, make_campaign, make_draw, make_prize, make_violation, wheel
 from tests.support.stack import BROWSER, Stack
@@ -72,7 +73,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     redeemed = (await stack.consumer("POST", "/codes/redeem", code, player=player)).data
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     assert (await stack.consumer("POST", f"/campaigns/{campaign_id}/views", {}, headers=BROWSER)).data == {}
-    await views.fold(stack.engine, stack.tenant_id)
+    await at(stack.database, views.fold(stack.engine, stack.tenant_id))
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
     violation_id = await make_violation(stack, campaign_id, prize_id)
     approval_id = await make_approval(stack, player, campaign_id, campaign.get("merchant_id", ""))

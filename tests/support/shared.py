@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Final
 
 import asyncpg
@@ -70,8 +70,8 @@ class SharedService:
 
     def __init__(self, databases: Sequence[SharedDatabase], redis_url: str) -> None:
         self._databases, self._redis_url = databases, redis_url
-        self._turns = itertools.cycle(reversed(databases))
-        self._tenants = databases[0]
+        self._turns = itertools.cycle(reversed(range(len(databases))))
+        self._place = 0
         self._settings = ""
         self._stack: Stack | None = None
         self._parts = AsyncExitStack()
@@ -79,7 +79,7 @@ class SharedService:
     @property
     def database_url(self) -> str:
         """The URL of the database that the test's tenants live in."""
-        return self._tenants.url
+        return self._databases[self._place].url
 
     async def empty_database(self) -> str:
         """As `database_url`, for the next test, and without a row of an earlier one."""
@@ -87,21 +87,25 @@ class SharedService:
             if not await database.is_emptied():
                 await self.stop()
                 await database.replace()
-        self._tenants = next(self._turns)
-        return self._tenants.url
+        self._place = next(self._turns)
+        return self.database_url
 
     async def with_settings(self, extra: Mapping[str, Any], *, tenant_id: str = "") -> Stack:
         wanted = repr(sorted(extra.items()))
         if self._stack is None or self._settings != wanted:
             await self.stop()
-            home, *others = self._databases
-            places = tuple((f"place_{nth}", other.url) for nth, other in enumerate(others, 2))
-            settings = settings_of(home.url, self._redis_url, **{"databases": places, **extra})
-            self._stack = await self._parts.enter_async_context(new_stack(settings))
+            self._stack = await self._parts.enter_async_context(self.own_stack(**extra))
             self._settings = wanted
-        place = self._stack.engine.database.parts[self._databases.index(self._tenants)]
+        place = self._stack.engine.database.parts[self._place]
         await make_tenant(self._stack, OTHER_TENANT, place)
         return await make_tenant(self._stack, tenant_id or f"{TENANT}_{next(_numbers)}", place)
+
+    def own_stack(self, *, counting_seconds: float = 86400.0, **extra: Any) -> AbstractAsyncContextManager[Stack]:
+        """A process of a test's or module's own on the same databases."""
+        home, *others = self._databases
+        places = tuple((f"place_{nth}", other.url) for nth, other in enumerate(others, 2))
+        settings = settings_of(home.url, self._redis_url, **{"databases": places, **extra})
+        return new_stack(settings, counting_seconds=counting_seconds, place=self._place)
 
     async def stop(self) -> None:
         self._stack = None

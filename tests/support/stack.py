@@ -189,9 +189,10 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
 
 
 @asynccontextmanager
-async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) -> AsyncIterator[Stack]:
+async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0, place: int = 0) -> AsyncIterator[Stack]:
     """A running process of every role, with two tenants.
 
+    place: the number of the database that they live in, 0 is home.
     counting_seconds: how often it counts plays in the background. Never in a test's time: tests compare what the
     tables hold, and count when they are about counting.
     """
@@ -204,7 +205,8 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
             pace.setattr(thresholds, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))
-        yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)
+        database = process.engine.database.parts[place]
+        yield await make_tenant(await make_tenant(stack, OTHER_TENANT, database), TENANT, database)
 
 
 async def make_tenant(stack: Stack, tenant_id: str, place: Database | None = None) -> Stack:

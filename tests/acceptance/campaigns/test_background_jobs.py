@@ -1,6 +1,5 @@
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 import redis.asyncio
@@ -15,12 +14,13 @@ from runtime.stores import publisher
 from tests.support.guests import log_in
 from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, play_once
-from tests.support.stack import BROWSER, new_stack
+from tests.support.shared import SharedService
+from tests.support.stack import BROWSER
 from tests.support.waiting import until
 
 
 async def test_process_runs_its_background_jobs(
-    settings: Settings, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+    bare_service: SharedService, valkey: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert auto_finalize.EVERY_SECONDS < 60, "a board is finalized within a minute of its end"
     for job in (auto_finalize, erasure):
@@ -29,10 +29,10 @@ async def test_process_runs_its_background_jobs(
     monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
     monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
     # Events name players: those of yesterday must not outlive an erasure of today.
-    stream = event_stream(settings.stream_shards - 1)
+    stream = event_stream(Settings().stream_shards - 1)
     times_ms = [round((time.time() - hours * 3600) * 1000) for hours in (30, 25, 23)]
     *_, stored = [await valkey.xadd(stream, {b"e": b"{}"}, id=f"{told_ms}-0") for told_ms in times_ms]
-    async with new_stack(replace(settings, retention_player_idle_days=30), counting_seconds=0.05) as stack:
+    async with bare_service.own_stack(retention_player_idle_days=30, counting_seconds=0.05) as stack:
         campaign_id = (await make_campaign(stack))["id"]
         game = await make_game(stack, campaign_id)
         idle = await log_in(stack, contact="idle@example.com")

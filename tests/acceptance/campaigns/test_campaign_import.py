@@ -8,7 +8,8 @@ import pytest
 from tests.support.gallery import exported
 from tests.support.resources import make_campaign
 from tests.support.rivals import held, waits
-from tests.support.stack import Stack, fields_of, new_stack, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Stack, fields_of
 from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 from tests.support.world import World
@@ -230,8 +231,8 @@ async def test_import_by_a_merchants_staff_is_limited_to_the_merchant(world: Wor
     assert (await imported(staff, into=(await imported(stack)).data["campaign_id"])).reason == "FORBIDDEN"
 
 
-async def test_import_of_odds_that_need_approval_is_refused_whole(module_database_url: str, valkey_url: str) -> None:
-    async with new_stack(settings_of(module_database_url, valkey_url, dual_odds=True)) as stack:
+async def test_import_of_odds_that_need_approval_is_refused_whole(module_service: SharedService) -> None:
+    async with module_service.own_stack(dual_odds=True) as stack:
         active = file_with("campaign/status", "active")
         into = (await imported(stack, active)).data["campaign_id"]
         before = await all_there(stack)

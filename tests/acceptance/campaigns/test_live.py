@@ -12,10 +12,10 @@ from runtime import ids
 from runtime.errors import Fault, Status
 from runtime.http.feeds import live
 from runtime.operations import API
-from runtime.settings import Settings
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.stack import Stack, make_tenant, new_stack, refused
+from tests.support.shared import SharedService
+from tests.support.stack import Stack, make_tenant, refused
 from tests.support.waiting import until
 from tests.support.world import new_world
 
@@ -178,9 +178,9 @@ async def test_live_stream_goes_on_after_core_was_away(module_stack: Stack, monk
         assert await first(events, lambda data: True)
 
 
-async def test_live_stream_ends_with_its_process(settings: Settings) -> None:
+async def test_live_stream_ends_with_its_process(bare_service: SharedService) -> None:
     async with aiohttp.ClientSession() as http:
-        async with new_stack(settings) as stack:
+        async with bare_service.own_stack() as stack:
             headers = bearer(stack.token("ann", ("admin",)))
             answer = await http.get(f"{stack.process.admin_url}{API}/admin/live", headers=headers)
             assert await answer.content.readline()

@@ -14,7 +14,8 @@ from runtime.wire.schema import fields_of
 from tests.support.bodies import serves
 from tests.support.operations import WITH_BODY, Body, Ids, body_of, edge_body, furnish, is_list, path_of, unknown_like
 from tests.support.references import named_by, references, said_of_each, text_of, without_ids
-from tests.support.stack import OTHER_TENANT, Stack, make_tenant, new_stack, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Stack, make_tenant
 from tests.support.tables import Contents, contents
 
 
@@ -28,8 +29,8 @@ class Two:
     bobs: Ids
     rpc: RpcCaller
 
-    async def contents(self) -> Contents:
-        return await contents(self.ann.database)
+    async def contents(self) -> list[Contents]:
+        return [await contents(database) for database in self.ann.engine.database.parts]
 
     async def ask(self, surface: str, operation: Operation, known: Ids) -> tuple[Any, ...]:
         """What Bob is answered when he names these things: (status, code, all the rest but the trace)."""
@@ -67,9 +68,9 @@ def core_body(operation: Operation, known: Ids) -> Body | None:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def two(module_database_url: str, valkey_url: str) -> AsyncIterator[Two]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as ann:
-        bob = await make_tenant(ann, OTHER_TENANT)
+async def two(module_service: SharedService) -> AsyncIterator[Two]:
+    async with module_service.own_stack() as ann:
+        bob = await make_tenant(ann, "tenant_bob")  # At home, wherever Ann is.
         rpc = RpcCaller([ann.process.rpc_address], deadline_seconds=30.0)
         yield Two(ann, bob, await furnish(ann, "player_ann"), await furnish(bob, "player_bob"), rpc)
         await rpc.close()

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize
-from tests.support.stack import OTHER_TENANT, Answer, Stack, new_stack
+from tests.support.shared import SharedService
+from tests.support.stack import OTHER_TENANT, Answer, Stack
 from tests.support.waiting import until
 
 BRAND, BELOW = "https://brand.example", "https://*.brand.example"
@@ -15,9 +15,9 @@ ALLOWED = "Access-Control-Allow-Origin"
 
 
 @pytest.fixture
-async def shop(settings: Settings) -> AsyncIterator[Stack]:
+async def shop(bare_service: SharedService) -> AsyncIterator[Stack]:
     """A stack of its own: an edge remembers lists of tenants."""
-    async with new_stack(settings) as stack:
+    async with bare_service.own_stack() as stack:
         yield stack
 
 

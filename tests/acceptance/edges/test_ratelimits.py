@@ -15,7 +15,8 @@ from ops.servers.base import free_port
 from runtime.operations import API
 from tests.support.processes import process
 from tests.support.scenario import Scenario
-from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Stack
 from tests.support.world import World, new_world
 
 BURST: Final = 20
@@ -51,10 +52,10 @@ class Edges:
 
 @pytest_asyncio.fixture(scope="module")
 async def edges(
-    module_database_url: str, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
+    module_service: SharedService, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Edges]:
     async with AsyncExitStack() as all_of_it:
-        stack = await all_of_it.enter_async_context(new_stack(settings_of(module_database_url, valkey_url)))
+        stack = await all_of_it.enter_async_context(module_service.own_stack())
         world: World = await all_of_it.enter_async_context(new_world(stack))
         game = await world.wheel(access="GAME_ACCESS_PUBLIC")
         log: Path = tmp_path_factory.mktemp("edges") / "log"

@@ -10,7 +10,8 @@ from runtime.http.auth.tokens import Tokens
 from runtime.rules import drop_sequence
 from runtime.rules.handlers import collect_items
 from tests.support.resources import make_campaign, make_game
-from tests.support.stack import Answer, Stack, new_stack, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Answer, Stack
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
 
 pytestmark = pytest.mark.settings(show_odds=True)
@@ -157,9 +158,9 @@ async def test_terms_of_another_merchants_game_are_read_by_players(world: World,
     assert answer.data["revision_hash"] == revision_hash
 
 
-async def test_terms_are_hidden_from_players_where_odds_are(module_database_url: str, valkey_url: str) -> None:
+async def test_terms_are_hidden_from_players_where_odds_are(module_service: SharedService) -> None:
     """As the setting is unless an operator says otherwise: a render hides handler_config, so does all the rest."""
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
+    async with module_service.own_stack() as stack:
         world = World(stack, (await make_campaign(stack))["id"])
         tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}, "max_score": 98_765}
         game_id = await world.game(EGGS, tiers)

@@ -5,13 +5,14 @@ import pytest_asyncio
 
 from tests.support.approvals import HELD
 from tests.support.resources import make_campaign
-from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Stack
 from tests.support.world import Launched, World
 
 
 @pytest_asyncio.fixture(scope="module")
-async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
+async def office(module_service: SharedService) -> AsyncIterator[Stack]:
+    async with module_service.own_stack(role_matrix="strict", **HELD) as stack:
         yield stack
 
 

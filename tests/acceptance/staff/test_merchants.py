@@ -12,7 +12,8 @@ from runtime.wire.schema import fields_of
 from tests.support import operations
 from tests.support.references import named_by, references, said_of_each, text_of, without_ids
 from tests.support.resources import make_campaign, make_prize, wheel
-from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Answer, Stack, refused
 from tests.support.tables import contents
 from tests.support.waiting import until
 
@@ -42,8 +43,8 @@ class Shops:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def shops(module_database_url: str, valkey_url: str) -> AsyncIterator[Shops]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as tenant:
+async def shops(module_service: SharedService) -> AsyncIterator[Shops]:
+    async with module_service.own_stack() as tenant:
         ann, bob = await operations.make_merchant(tenant), await operations.make_merchant(tenant)
         own = await operations.furnish(tenant, "player_own")
         others = [

@@ -11,7 +11,8 @@ from runtime.operations.row import MANAGEMENT, PLATFORM
 from tests.support.login import bearer
 from tests.support.operations import SUBJECTS, edge_body, furnish, path_of
 from tests.support.resources import make_campaign, make_game, make_prize
-from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack, refused, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, refused
 from tests.support.tables import contents
 
 SERVED: Final = admin.served()
@@ -46,8 +47,8 @@ def is_design(operation: Operation) -> bool:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def strict(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict")) as stack:
+async def strict(module_service: SharedService) -> AsyncIterator[Stack]:
+    async with module_service.own_stack(role_matrix="strict") as stack:
         yield stack
 
 

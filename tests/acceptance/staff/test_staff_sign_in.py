@@ -14,7 +14,8 @@ from runtime.operations.players.revocations import LEEWAY_SECONDS
 from tests.support.issuer import Issuer, issuing
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
-from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack, refused, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, refused
 from tests.support.waiting import until
 
 INVALID = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
@@ -116,8 +117,8 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 @pytest.fixture
-async def trusting(issuer: Issuer, database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(database_url, valkey_url, **issuer.settings)) as stack:
+async def trusting(issuer: Issuer, bare_service: SharedService) -> AsyncIterator[Stack]:
+    async with bare_service.own_stack(**issuer.settings) as stack:
         yield stack
 
 
@@ -154,12 +155,11 @@ async def test_oidc_code_is_used_once_and_with_its_verifier(trusting: Stack, iss
 
 @pytest.mark.parametrize("ways", [("client_secret_post", "none"), ("client_secret_basic", "private_key_jwt"), None])
 async def test_oidc_client_secret_is_sent_as_the_issuer_takes_it(
-    issuer: Issuer, database_url: str, valkey_url: str, ways: tuple[str, ...] | None
+    issuer: Issuer, bare_service: SharedService, ways: tuple[str, ...] | None
 ) -> None:
     issuer.secret, issuer.ways = "a secret: of +signs/", ways
     for said, taken in (("another", False), (issuer.secret, True)):
-        settings = settings_of(database_url, valkey_url, **issuer.settings, oidc_client_secret=said)
-        async with new_stack(settings) as stack:
+        async with bare_service.own_stack(**issuer.settings, oidc_client_secret=said) as stack:
             begun = await begin(stack)
             answer = await finish(stack, begun, issuer.code("ann", begun))
             assert (answer.code == "OK") is taken, answer.envelope
@@ -192,9 +192,9 @@ async def test_oidc_redirect_uri_must_be_the_dashboards_address(trusting: Stack)
         assert fields_of(answer) == ["redirect_uri"]
 
 
-async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, database_url: str, valkey_url: str) -> None:
+async def test_oidc_issuer_that_is_away_is_unavailable(issuer: Issuer, bare_service: SharedService) -> None:
     for wrong in ({"jwks_issuer": f"{issuer.url}/"}, {"jwks_issuer": "http://127.0.0.1:9"}):
-        async with new_stack(settings_of(database_url, valkey_url, **{**issuer.settings, **wrong})) as stack:
+        async with bare_service.own_stack(**{**issuer.settings, **wrong}) as stack:
             answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
             assert refused(answer) == (503, "UNAVAILABLE", "STORE_UNAVAILABLE")
 

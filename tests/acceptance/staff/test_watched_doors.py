@@ -9,7 +9,8 @@ import pytest_asyncio
 from runtime.rules.handlers import lucky_item
 from tests.support.approvals import HELD, LIMIT, approve, as_, balance, decide, post, put, waiting
 from tests.support.resources import make_campaign
-from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
+from tests.support.shared import SharedService
+from tests.support.stack import Answer, Stack, fields_of, refused
 from tests.support.stored import config_of_prize
 from tests.support.world import COINS, COLLECTION, GIFTS, World
 
@@ -195,9 +196,8 @@ async def test_codes_that_give_more_than_the_limits_wait(fair: World) -> None:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def limited(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    limits = {**HELD, "dual_odds": False}
-    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **limits)) as stack:
+async def limited(module_service: SharedService) -> AsyncIterator[Stack]:
+    async with module_service.own_stack(role_matrix="strict", **{**HELD, "dual_odds": False}) as stack:
         yield stack
 
 

@@ -30,10 +30,23 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
 
 
+async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
+    many, few = [await world.prize(type="points", value=value) for value in (40, 1)]
+    rungs = block(rung("one", 2, many), rung("two", 2, few), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    for player in ("ann", "bob"):
+        await world.round(game_id, player)
+    for name in ("one", "two"):
+        assert (await world.redeem(game_id, name, "ann")).http == 200
+    ranks = [{"from_rank": nth, "to_rank": nth, "prize_id": prize} for nth, prize in ((1, many), (2, few))]
+    board = await world.board(game_id=game_id, prizes=ranks)
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).http == 200
+
+
 async def test_events_missed_without_valkey_reach_each_integration(
-    stack: Any, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
+    own_world: World, stack: Stack, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Covers each canonical type, with the stream's data and id."""
+    """Covers each canonical type, and points of a rung and of ranks, with the stream's data and id."""
     integration_id = await register(stack, receiver, *TYPES)
     events: list[Any] = []
     monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
@@ -41,13 +54,17 @@ async def test_events_missed_without_valkey_reach_each_integration(
     try:
         await one_of_every_event(stack)
         assert len(events) == EVENTS
+        await points_of_a_rung_and_of_ranks(own_world, stack)
     finally:
         valkey_server.start()
     async with working(stack.engine, "integrations"):
-        log = await deliveries(stack, integration_id, EVENTS)
+        log = await deliveries(stack, integration_id, len(events))
     want = {one.id: msgspec.to_builtins(one) for one in events}
+    points = [one.data for one in events[EVENTS:] if one.type == "prize_won"]
+    found = sorted((one.milestone_id, one.rank) for one in points)
+    assert found == [("", 1), ("", 2), ("one", 0), ("two", 0)]
     got = {one.json["id"]: one.json for one in receiver.all}
-    assert got.keys() == want.keys() and len(receiver.all) == EVENTS, "once each"
+    assert got.keys() == want.keys() and len(receiver.all) == len(events), "once each"
     for id, one in got.items():
         assert {**one, "trace_id": "", "occurred_at": 0} == {**want[id], "trace_id": "", "occurred_at": 0}
     assert {row["status"] for row in log} == {"INTEGRATION_DELIVERY_STATUS_DELIVERED"}
@@ -109,39 +126,6 @@ async def test_backfill_repeats_no_quest_of_a_merged_guest(
     await own_world.round(game_id, await log_in(stack, guest))
     await look_back(stack, monkeypatch)
     assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
-
-
-async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
-    many, few = [await world.prize(type="points", value=value) for value in (40, 1)]
-    rungs = block(rung("one", 2, many), rung("two", 2, few), auto_grant=False)
-    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
-    for player in ("ann", "bob"):
-        await world.round(game_id, player)
-    for name in ("one", "two"):
-        assert (await world.redeem(game_id, name, "ann")).http == 200
-    ranks = [{"from_rank": nth, "to_rank": nth, "prize_id": prize} for nth, prize in ((1, many), (2, few))]
-    board = await world.board(game_id=game_id, prizes=ranks)
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).http == 200
-
-
-async def test_backfill_emits_points_under_the_ids_of_the_stream(
-    own_world: World, stack: Stack, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    integration_id = await register(stack, receiver, "prize_won")
-    events: list[Any] = []
-    monkeypatch.setattr(stack.engine.publisher, "events", events.extend)
-    valkey_server.kill()
-    try:
-        await points_of_a_rung_and_of_ranks(own_world, stack)
-    finally:
-        valkey_server.start()
-    want = {one.id: msgspec.to_builtins(one.data) for one in events if one.type == "prize_won"}
-    found = sorted((data["milestone_id"], data["rank"]) for data in want.values())
-    assert found == [("", 1), ("", 2), ("one", 0), ("two", 0)]
-    async with working(stack.engine, "integrations"):
-        await deliveries(stack, integration_id, 4)
-    assert {one.json["id"]: one.json["data"] for one in receiver.all} == want
-    assert len(receiver.all) == 4, "once each"
 
 
 @pytest.mark.parametrize("how", ["an attempt", "no callback"])

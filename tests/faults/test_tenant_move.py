@@ -206,26 +206,37 @@ async def test_killed_mover_leaves_the_tenant_whole(scenario: Scenario, stack: S
     await is_whole(players, server, target, ("home", "eu")[nth % 2])
 
 
-async def test_rows_written_to_the_old_database_after_the_switch_are_kept(stack: Stack, server: Postgres) -> None:
-    tenant_id = "tenant_late"
-    players = Players(await make_tenant(stack, tenant_id))
+@pytest.mark.parametrize(
+    ("step", "part", "change", "why"),
+    [
+        ("_copy", 1, "UPDATE stock SET total = total + 1, remaining = remaining + 1", "the copy differs in stock"),
+        ("_switch", 0, "UPDATE tenants SET name = 'Late'", "rows were written to tenants in home after they were"),
+    ],
+)
+async def test_move_is_given_up_if_rows_change_beside_it(
+    stack: Stack, server: Postgres, monkeypatch: pytest.MonkeyPatch, step: str, part: int, change: str, why: str
+) -> None:
+    players = Players(await make_tenant(stack, f"tenant_changed{step}"))
     await players.begin(1)
     await players.have_played(5)
     await players.end()
-    move = Move(stack.process.settings, tenant_id, "eu", print)
-    switch = move._switch
+    move = Move(stack.process.settings, players.stack.tenant_id, "eu", print)
+    work = getattr(move, step)
 
-    async def then_write() -> dict[str, tuple[int, str]]:
-        rows = await switch()
-        await stack.engine.database.parts[0].execute("UPDATE tenants SET name = 'Late' WHERE tenant_id = $1", tenant_id)
-        return rows
+    async def then_change() -> Any:
+        done = await work()
+        await stack.engine.database.parts[part].execute(change)
+        return done
 
-    move._switch = then_write  # type: ignore[method-assign]
-    with pytest.raises(NotMoved, match="rows were written to tenants in home after they were compared"):
+    monkeypatch.setattr(move, step, then_change)
+    with pytest.raises(NotMoved, match=why):
         await move.run()
-    assert (await rows_of(server.url("home"), tenant_id))["tenants"] == 1
-    await Move(stack.process.settings, tenant_id, "eu", print).run()
-    await is_whole(players, server, "eu", "home")
+    assert (await rows_of(server.url("home"), players.stack.tenant_id))["tenants"] == 1
+    if step == "_copy":
+        await is_whole(players, server, "home", "eu")
+    else:
+        await Move(stack.process.settings, players.stack.tenant_id, "eu", print).run()
+        await is_whole(players, server, "eu", "home")
 
 
 async def test_move_is_given_up_if_a_process_does_not_acknowledge_the_pause(stack: Stack, server: Postgres) -> None:
@@ -243,25 +254,6 @@ async def test_move_is_given_up_if_a_process_does_not_acknowledge_the_pause(stac
     await home.execute("DELETE FROM processes WHERE process_id = 'hung'")
     await players.have_played(5)
     await players.end()
-    await is_whole(players, server, "home", "eu")
-
-
-async def test_move_is_given_up_if_the_copy_differs(stack: Stack, server: Postgres) -> None:
-    tenant_id = "tenant_differs"
-    players = Players(await make_tenant(stack, tenant_id))
-    await players.begin(1)
-    await players.have_played(5)
-    await players.end()
-    move = Move(stack.process.settings, tenant_id, "eu", print)
-    copy = move._copy
-
-    async def then_change() -> None:
-        await copy()
-        await stack.engine.database.parts[1].execute("UPDATE stock SET total = total + 1, remaining = remaining + 1")
-
-    move._copy = then_change  # type: ignore[method-assign]
-    with pytest.raises(NotMoved, match="the copy differs in stock"):
-        await move.run()
     await is_whole(players, server, "home", "eu")
 
 

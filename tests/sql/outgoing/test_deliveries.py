@@ -301,26 +301,6 @@ async def test_give_up_skips_locked_tasks(outbox: Outbox, pool: asyncpg.Pool, ta
     assert await outbox.states() == {"free": ("dead", "failed"), "held": ("awaiting", "fulfilling")}
 
 
-async def test_due_tasks_are_counted_and_their_tenants_found(outbox: Outbox) -> None:
-    async def due() -> tuple[int, list[str]]:
-        tenants = await outbox.database.fetch(SQL["tenants_with_due"])
-        return await outbox.database.fetchval(SQL["due"]), [row["tenant_id"] for row in tenants]
-
-    await outbox.task("later", due=60)
-    await outbox.task("alive", "delivering", lease=60)
-    for status in ("awaiting", "delivered", "dead", "cancelled"):
-        await outbox.task(status, status, due=-1, lease=-1)
-    assert await due() == (0, [])
-    await outbox.task("abandoned", "delivering", lease=-1)
-    assert (await due())[1] == ["t"]
-    await outbox.lease("abandoned")
-    assert await due() == (0, [])
-    await outbox.task("again", "retry", due=-1)
-    assert await due() == (1, ["t"])
-    await outbox.task("due", due=-1)
-    assert await due() == (2, ["t"])
-
-
 async def test_dead_tasks_are_listed_with_merchant_and_error(outbox: Outbox) -> None:
     for status in STATES:
         await outbox.task(status, status)

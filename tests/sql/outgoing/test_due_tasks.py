@@ -45,8 +45,11 @@ async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connect
     assert await due(connection, 20, p1=0) == {"y", "z", "l1", "s1"}
     assert len(await due(connection, 2)) == 2
     assert sorted(await ask(connection, "tenants_with_due")) == ["t", "u"]
-    await connection.execute("DELETE FROM tasks WHERE status IN ('pending', 'retry')")
-    assert await due(connection, 1) == {"l1"}
+    assert await connection.fetchval(SQL["due"]) == 6
+    await connection.execute("DELETE FROM tasks WHERE next_attempt_at <= now()")
+    assert await due(connection, 1) == {"l1"} and await ask(connection, "tenants_with_due") == ["t"]
+    await connection.execute("DELETE FROM tasks WHERE status = 'delivering' AND lease_until <= now()")
+    assert await ask(connection, "tenants_with_due") == [] and await connection.fetchval(SQL["due"]) == 0
 
 
 @pytest.mark.parametrize(("task", "left"), [("a", "b c y z l1 l2 s1"), ("l1", "a b c y z l2 s1")])

@@ -11,11 +11,10 @@ from tests.support.statements import ask_of_t as ask_of
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('open', ''), ('mine', 'shop'), ('theirs', 'rival');
-INSERT INTO integrations (integration_id, merchant_id, campaign_id, type, status) VALUES
-    ('i3', '', '', 'webhook', 'active'), ('i1', '', 'open', 'crm', 'active'), ('i5', '', 'mine', 'webhook', 'paused'),
-    ('i2', '', 'theirs', 'webhook', 'active'), ('i4', 'shop', '', 'crm', 'active'),
-    ('i6', 'rival', 'open', 'webhook', 'active'), ('i0', 'rival', 'mine', 'webhook', 'active');
++ campaigns campaign_id merchant_id: open '' | mine shop | theirs rival;
++ integrations integration_id merchant_id campaign_id type status: i3 '' '' webhook active | i1 '' open crm active |
+    i5 '' mine webhook paused | i2 '' theirs webhook active | i4 shop '' crm active | i6 rival open webhook active |
+    i0 rival mine webhook active;
 """
 )
 """The tenant's own of every scope, the shop's, and its rival's; keys in no order."""

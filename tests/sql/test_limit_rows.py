@@ -3,18 +3,16 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import BARE, scene
 from tests.support.statements import ask, ask_of_t, undone
 
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id, name, status, budget, budget_currency) VALUES
-    ('spring', 'shop', 'Spring', 'active', 100, 'EUR'), ('autumn', 'other', 'Autumn', 'active', 100, 'EUR'),
-    ('free', 'shop', 'Free', 'active', 0, 'EUR');
-INSERT INTO prizes (prize_id, type, currency, campaign_id) VALUES
-    ('mug', 'goods', 'EUR', 'spring'), ('points', 'points', 'EUR', 'spring'), ('turns', 'turns', 'EUR', 'spring'),
-    ('import', 'goods', 'USD', 'spring');
++ campaigns campaign_id merchant_id name status=active budget budget_currency=EUR: spring shop Spring 100 |
+    autumn other Autumn 100 | free shop Free 0;
++ prizes prize_id type currency campaign_id=spring: mug goods EUR | points points EUR | turns turns EUR |
+    import goods USD;
 """
 )
 
@@ -108,15 +106,13 @@ async def test_budget_that_was_removed_has_no_mark(connection: asyncpg.Connectio
 STOCK: Final = "UPDATE stock SET remaining = $2::bigint, awarded = total - $2::bigint WHERE prize_id = $1"
 """Of prize $1 so many are left as $2 says."""
 
-WATCHED: Final = """
-INSERT INTO prizes (prize_id, type, low_stock_at, status, channel, campaign_id) VALUES
-    ('p3', 'goods', 2, 'active', 'none', 'spring'), ('p1', 'goods', 2, 'active', 'none', 'autumn'),
-    ('p2', 'goods', 3, 'active', 'none', ''), ('unwatched', 'goods', 0, 'active', 'none', ''),
-    ('gone', 'goods', 3, 'archived', 'none', ''), ('coins', 'points', 3, 'active', 'none', ''),
-    ('without end', 'goods', 3, 'active', 'none', '');
+WATCHED: Final = scene("""
++ prizes prize_id type low_stock_at status channel=none campaign_id: p3 goods 2 active spring |
+    p1 goods 2 active autumn | p2 goods 3 active '' | unwatched goods 0 active '' | gone goods 3 archived '' |
+    coins points 3 active '' | 'without end' goods 3 active '';
 INSERT INTO stock (prize_id, total, remaining, awarded) SELECT prize_id, 9, 9, 0 FROM prizes;
 UPDATE stock SET total = 0, remaining = 0 WHERE prize_id = 'without end';
-"""
+""")
 
 
 async def test_stock_events_fire_once_per_fall(connection: asyncpg.Connection) -> None:

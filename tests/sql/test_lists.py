@@ -4,6 +4,7 @@ from typing import Any, Final
 import asyncpg
 
 import sql
+from tests.support.bare_rows import scene
 
 SCENE: Final = """
 + tenants tenant_id name: t T;
@@ -121,17 +122,15 @@ async def test_reward_search_marks_claims_with_answers(connection: asyncpg.Conne
 
 
 async def test_prize_summary_counts_its_own_units(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, name, type, value, reward_id, quantity,
-                             status, claimed_at) VALUES
-            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's1', 1, 'claimed', now()),
-            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's2', 2, 'fulfilled', NULL),
-            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's3', 4, 'fulfilled', now()),
-            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's4', 8, 'revoked', now()),
-            ('t', 'ann', 'p3', 'camp', 'Mug', 'goods', 5, 's5', 16, 'fulfilled', now());
+    await connection.execute(
+        scene("""
+        + rewards tenant_id=t player_id=ann prize_id campaign_id=camp name=Mug type=goods value=5 reward_id quantity
+            status claimed_at: p2 s1 1 claimed (now()) | p2 s2 2 fulfilled - | p2 s3 4 fulfilled (now()) |
+            p2 s4 8 revoked (now()) | p3 s5 16 fulfilled (now());
         INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
             ('t', 'p2', 'given', 'k', 'given', 'given', 's3')
     """)
+    )
     async with connection.transaction():  # In which now() is one moment.
         await connection.execute("""
             INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, withdrawn_at, expires_at)

@@ -5,6 +5,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
+from tests.support.bare_rows import scene
 from tests.support.locks import IN_NO_ORDER, blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows, undone
@@ -47,18 +48,13 @@ async def test_bucket_check_names_the_first_empty_one(connection: asyncpg.Connec
     assert [nth for nth, _ in await ask(connection, "challenges.first_empty", ["a", "b"], [60.0] * 2, [1, 1])] == [2]
 
 
-GUESSES: Final = """
-INSERT INTO login_guesses (tenant_id, contact_hash, requester, wrong, wait_until, proved_at) VALUES
-    ('t', 'h', 'me', 1, now() + interval '100 s', NULL), ('t', 'h', '', 2, now() + interval '200 s', NULL),
-    ('t', 'h', 'other', 3, NULL, now()), ('t', 'g', 'me', 4, now() + interval '400 s', now()),
-    ('t', 'g', '', 5, NULL, NULL);
-INSERT INTO login_rates (tenant_id, rate_key, full_at) VALUES
-    ('t', 'mine', now() + interval '50 s'), ('t', 'aside', now() + interval '70 s');
-INSERT INTO logins (tenant_id, login_id, player_id, expires_at, ends_at) VALUES
-    ('t', 'l1', 'ann', now(), now()), ('t', 'l2', 'bob', now(), now());
-INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
-    ('t', 'c1', 'ann', 'email', 'x'), ('t', 'c2', 'bob', 'phone', 'x'), ('t', 'c3', 'cat', 'email', 'y');
-"""
+GUESSES: Final = scene("""
++ login_guesses tenant_id=t contact_hash requester wrong wait_until proved_at: h me 1 (now() + interval '100 s') - |
+    h '' 2 (now() + interval '200 s') - | h other 3 - (now()) | g me 4 (now() + interval '400 s') (now()) | g '' 5 - -;
++ login_rates tenant_id=t rate_key full_at: mine (now() + interval '50 s') | aside (now() + interval '70 s');
++ logins tenant_id=t login_id player_id expires_at=(now()) ends_at=(now()): l1 ann | l2 bob;
++ contacts tenant_id=t contact_id player_id type value: c1 ann email x | c2 bob phone x | c3 cat email y;
+""")
 
 
 LOOKED: Final = [

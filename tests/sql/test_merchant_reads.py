@@ -8,28 +8,26 @@ from tests.support.statements import first_of_t as first
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id, status, budget, budget_currency) VALUES
-    ('camp', 'shop', 'active', 10, 'EUR');
-INSERT INTO games (game_id, campaign_id) VALUES ('game', 'camp');
-INSERT INTO players (player_id) VALUES ('ann');
-INSERT INTO prizes (prize_id, campaign_id, status, low_stock_at) VALUES ('mug', 'camp', 'active', 5);
-INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 5, 2, 3);
-INSERT INTO plays (play_id, player_id, game_id, played_at) VALUES ('play', 'ann', 'game', now());
-INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, status, won_at) VALUES
-    ('reward', 'ann', 'mug', 'camp', 'won', now());
-INSERT INTO tasks (task_id, reward_id, player_id, campaign_id) VALUES ('task', 'reward', 'ann', 'camp');
-INSERT INTO balances (player_id, scope_key) VALUES ('ann', 'camp');
-INSERT INTO ledger_entries (entry_id, player_id, scope_key, reason) VALUES ('entry', 'ann', 'camp', 'adjustment');
-INSERT INTO turn_balances (player_id, campaign_id) VALUES ('ann', 'camp');
-INSERT INTO turn_entries (entry_id, player_id, campaign_id, reason) VALUES ('turn', 'ann', 'camp', 'quest');
-INSERT INTO quests (quest_id, campaign_id, type) VALUES ('quest', 'camp', 'daily');
-INSERT INTO quest_completions (quest_id, player_id, event_id) VALUES ('quest', 'ann', 'event');
-INSERT INTO integrations (integration_id, merchant_id, campaign_id, status) VALUES ('hook', '', 'camp', 'active');
-INSERT INTO integration_deliveries (integration_id, delivery_id, status, event, next_attempt_at) VALUES
-    ('hook', 'delivery', 'retry', '{"merchant_id": "shop"}', now());
-INSERT INTO violations (violation_id, scope_key) VALUES ('violation', 'camp');
-INSERT INTO budget_marks (campaign_id, currency, used, notified_percent) VALUES ('camp', 'EUR', 9, 80);
-INSERT INTO low_prizes (prize_id) VALUES ('mug');
++ campaigns campaign_id merchant_id status budget budget_currency: camp shop active 10 EUR;
++ games game_id campaign_id: game camp;
++ players player_id: ann;
++ prizes prize_id campaign_id status low_stock_at: mug camp active 5;
++ stock prize_id total remaining awarded: mug 5 2 3;
++ plays play_id player_id game_id played_at: play ann game (now());
++ rewards reward_id player_id prize_id campaign_id status won_at: reward ann mug camp won (now());
++ tasks task_id reward_id player_id campaign_id: task reward ann camp;
++ balances player_id scope_key: ann camp;
++ ledger_entries entry_id player_id scope_key reason: entry ann camp adjustment;
++ turn_balances player_id campaign_id: ann camp;
++ turn_entries entry_id player_id campaign_id reason: turn ann camp quest;
++ quests quest_id campaign_id type: quest camp daily;
++ quest_completions quest_id player_id event_id: quest ann event;
++ integrations integration_id merchant_id campaign_id status: hook '' camp active;
++ integration_deliveries integration_id delivery_id status event next_attempt_at:
+    hook delivery retry '{"merchant_id": "shop"}' (now());
++ violations violation_id scope_key: violation camp;
++ budget_marks campaign_id currency used notified_percent: camp EUR 9 80;
++ low_prizes prize_id: mug;
 """
 )
 

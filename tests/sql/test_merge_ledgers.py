@@ -17,24 +17,15 @@ from tests.support.locks import blocked
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows, undone
 
-BALANCES: Final = """
-INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq) VALUES
-    ('t', 'bob', 'c1', 'coin', 50, 1), ('t', 'gus', 'c2', 'coin', 60, 3), ('t', 'gus', 'c1', 'leaf', 70, 9),
-    ('t', 'gus', 'c1', 'coin', 5, 7), ('t', 'ann', 'c1', 'coin', 8, 6), ('t', 'ann', 'c1', 'acorn', 2, 5),
-    ('t', 'gus', 'c3', 'coin', 0, 1);
-INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, balance_after, reward_id, entry_id, seq,
-                            reason, reference_id)
-    SELECT 't', player, scope, currency, amount, after, reward, entry, seq, 'play_reward', ''
-    FROM (VALUES ('bob', 'c1', 'coin', 50, 50, 'r1', 'g4', 4),
-                 ('gus', 'c2', 'coin', 60, 60, 'r2', 'g1', 3),
-                 ('gus', 'c1', 'leaf', 60, 60, 'r1', 'g2', 8), ('gus', 'c1', 'leaf', 10, 70, '', 'g3', 9),
-                 ('gus', 'c1', 'coin', 6, 6, 'r1', 'g4', 4), ('gus', 'c1', 'coin', -1, 5, 'r1', 'g5', 7),
-                 ('gus', 'c2', 'coin', 1, 61, 'r3', 'g6', 3), ('gus', 'c2', 'coin', -1, 60, 'r3', 'g7', 3),
-                 ('ann', 'c1', 'coin', 9, 9, '', 'a1', 2), ('ann', 'c1', 'coin', 1, 10, '', 'a2', 4),
-                 ('ann', 'c1', 'coin', -2, 8, 'r1', 'a3', 6), ('ann', 'c1', 'acorn', 1, 1, '', 'a4', 1),
-                 ('ann', 'c1', 'acorn', 1, 2, '', 'a5', 5))
-        AS v (player, scope, currency, amount, after, reward, entry, seq);
-"""
+BALANCES: Final = scene("""
++ balances tenant_id=t player_id scope_key currency balance seq: bob c1 coin 50 1 | gus c2 coin 60 3 |
+    gus c1 leaf 70 9 | gus c1 coin 5 7 | ann c1 coin 8 6 | ann c1 acorn 2 5 | gus c3 coin 0 1;
++ ledger_entries tenant_id=t player_id scope_key currency amount balance_after reward_id entry_id seq reason=play_reward
+    reference_id='': bob c1 coin 50 50 r1 g4 4 | gus c2 coin 60 60 r2 g1 3 | gus c1 leaf 60 60 r1 g2 8 |
+    gus c1 leaf 10 70 '' g3 9 | gus c1 coin 6 6 r1 g4 4 | gus c1 coin -1 5 r1 g5 7 | gus c2 coin 1 61 r3 g6 3 |
+    gus c2 coin -1 60 r3 g7 3 | ann c1 coin 9 9 '' a1 2 | ann c1 coin 1 10 '' a2 4 | ann c1 coin -2 8 r1 a3 6 |
+    ann c1 acorn 1 1 '' a4 1 | ann c1 acorn 1 2 '' a5 5;
+""")
 
 
 async def test_movements_are_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
@@ -89,10 +80,8 @@ async def test_ledger_entries_before_the_guests_first_are_not_rewritten(connecti
         assert " ".join([row[0] for row in await connection.fetch(written, ours)]) == "a2 a3 g1 g2 g3 g4 g5 g6 g7"
 
 
-QUESTS: Final = """
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns) VALUES
-    ('t', 'q1', 'c1', 'Q', 'daily', 3), ('t', 'q2', 'c1', 'Q', 'daily', 2), ('t', 'q3', 'c2', 'Q', 'daily', 1),
-    ('t', 'q4', 'c3', 'Q', 'daily', 9);
+QUESTS: Final = scene("""
++ quests tenant_id=t quest_id campaign_id name=Q type=daily turns: q1 c1 3 | q2 c1 2 | q3 c2 1 | q4 c3 9;
 INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, idempotency_key)
     SELECT 't', quest, player, period, turns, 0, quest || player || period, nullif(key, '')
     FROM (VALUES ('q1', 'gus', 'd1', 3, 'both'), ('q1', 'gus', 'd2', 3, 'guests'), ('q2', 'gus', 'd1', 2, 'elsewhere'),
@@ -101,12 +90,11 @@ INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, ba
                  ('q2', 'bob', 'd1', 2, 'elsewhere'),
                  ('q1', 'bob', 'd2', 30, 'guests'), ('q4', 'gus', 'd1', 9, ''), ('q1', 'bob', 'd1', 40, ''))
         AS v (quest, player, period, turns, key);
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'bob', 'c1', 7), ('t', 'bob', 'c2', 7), ('t', 'gus', 'c4', 5), ('t', 'gus', 'c3', 4),
-    ('t', 'gus', 'c2', 2), ('t', 'gus', 'c1', 8), ('t', 'ann', 'c1', 1);
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity) VALUES
-    ('t', 'w1', 'gus', 'p', 'c1', 'W', 'turns', 2.9, 2), ('t', 'w2', 'gus', 'p', 'c4', 'W', 'turns', 1, 1);
-"""
++ turn_balances tenant_id=t player_id campaign_id balance: bob c1 7 | bob c2 7 | gus c4 5 | gus c3 4 | gus c2 2 |
+    gus c1 8 | ann c1 1;
++ rewards tenant_id=t reward_id player_id=gus prize_id=p campaign_id name=W type=turns value quantity: w1 c1 2.9 2 |
+    w2 c4 1 1;
+""")
 
 
 async def test_turns_stay_with_the_guest_for_quests_of_both_and_rewards(connection: asyncpg.Connection) -> None:
@@ -148,25 +136,19 @@ async def test_completions_move_except_those_of_both(connection: asyncpg.Connect
     ]
 
 
-PLAYS: Final = """
-INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, session_id, revision, seed, client_seed,
-                   payload, outcome, score, wins, points)
-    SELECT 't', play, game, player, nullif(key, ''), play, 1, '', '', '{}', '{}', 0, 0, 0
-    FROM (VALUES ('y1', 'g1', 'gus', 'both'), ('y2', 'g1', 'gus', 'guests'), ('y3', 'g2', 'gus', 'both'),
-                 ('y4', 'g1', 'ann', 'both'), ('y5', 'g1', 'bob', 'guests'), ('y6', 'g2', 'ann', 'anns'))
-        AS v (play, game, player, key);
+PLAYS: Final = scene("""
++ plays tenant_id=t play_id game_id player_id idempotency_key session_id revision=1 seed='' client_seed='' payload='{}'
+    outcome='{}' score=0 wins=0 points=0: y1 g1 gus both y1 | y2 g1 gus guests y2 | y3 g2 gus both y3 |
+    y4 g1 ann both y4 | y5 g1 bob guests y5 | y6 g2 ann anns y6;
 INSERT INTO games SELECT 't', 'g' || n, 'c' || n, '', '' FROM generate_series(3, 4) AS n;
 INSERT INTO play_archives SELECT 't', campaign_id, 1, '', 1, '', 0, 0, 1, 0, '', 'a' FROM games WHERE game_id = 'g3';
-INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode) VALUES
-    ('t', 'b1', 'B', 'score', 'sum'), ('t', 'b2', 'B', 'score', 'sum'), ('t', 'b3', 'B', 'score', 'sum');
-INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason) VALUES
-    ('t', 'e1', 'b1', 'gus', 1, ''), ('t', 'e2', 'b1', 'bob', 1, '');
-INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at) VALUES
-    ('t', 'b1', 1, 'gus', 1, now()), ('t', 'b2', 1, 'gus', 1, now()), ('t', 'b2', 2, 'ann', 1, now()),
-    ('t', 'b1', 2, 'bob', 1, now()), ('t', 'b3', 1, 'bob', 1, now());
-INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason) VALUES
-    ('t', 'b1', 'gus', 'cheats'), ('t', 'b2', 'gus', 'cheats'), ('t', 'b2', 'ann', 'before'), ('t', 'b3', 'bob', 'x');
-"""
++ leaderboards tenant_id=t board_id name=B metric=score mode=sum: b1 | b2 | b3;
++ leaderboard_adjustments tenant_id=t entry_id board_id=b1 player_id delta=1 reason='': e1 gus | e2 bob;
++ leaderboard_standings tenant_id=t board_id rank player_id score=1 achieved_at=(now()): b1 1 gus | b2 1 gus |
+    b2 2 ann | b1 2 bob | b3 1 bob;
++ leaderboard_disqualifications tenant_id=t board_id player_id reason: b1 gus cheats | b2 gus cheats | b2 ann before |
+    b3 bob x;
+""")
 
 
 async def test_plays_move_and_name_each_game_once_also_if_archived(connection: asyncpg.Connection) -> None:

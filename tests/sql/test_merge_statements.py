@@ -13,23 +13,19 @@ from tests.support.statements import rows
 from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
-    ('t', 'gus', 'guest', NULL), ('t', 'bob', 'external', 'x'), ('t', 'ann', 'external', 'y'),
-    ('t', 'gil', 'guest', 'bob');
-INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t', 'c', 'gus', 'email', 'g');
++ tenants tenant_id=t name: T;
++ players tenant_id=t player_id auth_method merged_into: gus guest - | bob external x | ann external y | gil guest bob;
++ contacts tenant_id=t contact_id player_id type value: c gus email g;
 """
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
 
 
-COUNTS: Final = """
-INSERT INTO game_players (tenant_id, player_id, game_id, plays, day, day_plays, busy_until) VALUES
-    ('t', 'gus', 'g7', 1, '2026-11-21', 1, 0), ('t', 'gus', 'g2', 3, '2026-11-21', 2, 5),
-    ('t', 'gus', 'g1', 4, '2026-11-20', 1, 9), ('t', 'ann', 'g1', 10, '2026-11-21', 5, 7),
-    ('t', 'gus', 'g3', 1, '2026-11-20', 1, 0), ('t', 'bob', 'g5', 1, '2026-11-20', 1, 0),
-    ('t', 'gus', 'g4', 2, '2026-11-21', 2, 0), ('t', 'ann', 'g4', 6, '2026-11-20', 3, 0),
-    ('t', 'gus', 'g6', 2, '2026-11-20', 2, 0), ('t', 'ann', 'g6', 6, '2026-11-20', 3, 0);
-"""
+COUNTS: Final = scene("""
++ game_players tenant_id=t player_id game_id plays day day_plays busy_until: gus g7 1 2026-11-21 1 0 |
+    gus g2 3 2026-11-21 2 5 | gus g1 4 2026-11-20 1 9 | ann g1 10 2026-11-21 5 7 | gus g3 1 2026-11-20 1 0 |
+    bob g5 1 2026-11-20 1 0 | gus g4 2 2026-11-21 2 0 | ann g4 6 2026-11-20 3 0 | gus g6 2 2026-11-20 2 0 |
+    ann g6 6 2026-11-20 3 0;
+""")
 GAMES: Final = ["g7", "g2", "g1", "g4", "g5", "g6"]
 MADE: Final = (
     "SELECT string_agg(game_id, ' ' ORDER BY ctid) FROM game_players"
@@ -74,22 +70,16 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
     ]
 
 
-HELD: Final = """
+HELD: Final = scene("""
 + plays tenant_id=t play_id game_id=g player_id session_id seed='' client_seed='' payload='{}' outcome='{}' revision=1
     score=0 wins=0 points=0: y2 gus s2 | y1 gus s1 | y3 ann s3;
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'gus', 'c2', 1), ('t', 'gus', 'c1', 1), ('t', 'bob', 'c1', 1), ('t', 'ann', 'c2', 1);
-INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
-    ('t', 'gus', 'c1', 'leaf', 1), ('t', 'gus', 'c1', 'coin', 1), ('t', 'bob', 'c1', 'coin', 1),
-    ('t', 'ann', 'c2', 'coin', 1);
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity) VALUES
-    ('t', 'r2', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1), ('t', 'r1', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1),
-    ('t', 'r3', 'ann', 'mug', 'c1', 'M', 'goods', 1, 1);
-INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
-    ('t', 'k2', 'r1', 'mug', 'c1', 'gus', 'webhook', 'pending'),
-    ('t', 'k1', 'r2', 'mug', 'c1', 'gus', 'webhook', 'pending'),
-    ('t', 'k3', 'r3', 'mug', 'c1', 'ann', 'webhook', 'pending');
-"""
++ turn_balances tenant_id=t player_id campaign_id balance=1: gus c2 | gus c1 | bob c1 | ann c2;
++ balances tenant_id=t player_id scope_key currency balance=1: gus c1 leaf | gus c1 coin | bob c1 coin | ann c2 coin;
++ rewards tenant_id=t reward_id player_id prize_id=mug campaign_id=c1 name=M type=goods value=1 quantity=1: r2 gus |
+    r1 gus | r3 ann;
++ tasks tenant_id=t task_id reward_id prize_id=mug campaign_id=c1 player_id channel=webhook status=pending: k2 r1 gus |
+    k1 r2 gus | k3 r3 ann;
+""")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +106,7 @@ async def test_merge_locks_rows_of_both_in_order(
     key: str,
     in_order: str,
 ) -> None:
-    await connection.execute(scene(HELD))
+    await connection.execute(HELD)
     names = in_order.split()
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with connection.transaction():
@@ -132,34 +122,19 @@ async def test_merge_locks_rows_of_both_in_order(
                     await asking
 
 
-SURPLUS: Final = """
-INSERT INTO prizes (tenant_id, prize_id, name, type, max_per_user) VALUES
-    ('t', 'mug', 'M', 'goods', 2), ('t', 'cup', 'C', 'goods', 0), ('t', 'can', 'K', 'goods', 1),
-    ('t', 'pts', 'P', 'points', 4), ('t', 'just', 'P', 'points', 2), ('t', 'full', 'P', 'points', 2),
-    ('t', 'free', 'P', 'points', 0), ('t', 'all', 'P', 'points', 1);
-INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES
-    ('t', 'free', 'gus', 1), ('t', 'pts', 'bob', 9), ('t', 'mug', 'bob', 9), ('t', 'pts', 'gus', 4),
-    ('t', 'pts', 'ann', 1),
-    ('t', 'mug', 'gus', 3), ('t', 'mug', 'ann', 1), ('t', 'cup', 'gus', 2), ('t', 'cup', 'ann', 5),
-    ('t', 'can', 'gus', 1), ('t', 'just', 'gus', 2), ('t', 'just', 'ann', 1), ('t', 'full', 'gus', 1),
-    ('t', 'full', 'ann', 1), ('t', 'all', 'gus', 1), ('t', 'all', 'ann', 1);
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status) VALUES
-    ('t', 'm1', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'm2', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'fulfilled'),
-    ('t', 'm3', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'c1', 'gus', 'cup', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'k1', 'gus', 'can', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'b1', 'bob', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'p1', 'gus', 'pts', 'c1', 'M', 'points', 1, 1, 'won'),
-    ('t', 'b2', 'bob', 'pts', 'c1', 'M', 'points', 1, 5, 'won'),
-    ('t', 'g1', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'), ('t', 'g2', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'),
-    ('t', 'g3', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'), ('t', 'b3', 'bob', '', 'c1', 'M', 'goods', 1, 1, 'won');
-INSERT INTO milestone_grants (tenant_id, player_id, game_id, milestone_id, reward_id, idempotency_key) VALUES
-    ('t', 'gus', 'game', 'rung1', 'g1', 'both'), ('t', 'gus', 'game', 'rung2', 'g2', 'guests'),
-    ('t', 'gus', 'game_2', 'rung1', 'g3', 'both'), ('t', 'gus', 'game', 'rung3', '', 'shared'),
-    ('t', 'ann', 'game', 'rung1', 'a1', 'both'), ('t', 'ann', 'game_3', 'rung1', 'a2', 'guests'),
-    ('t', 'ann', 'game', 'rung4', 'a3', 'shared'),
-    ('t', 'bob', 'game', 'rung1', 'b3', 'bobs'), ('t', 'bob', 'game', 'rung2', '', 'guests');
+SURPLUS: Final = scene("""
++ prizes tenant_id=t prize_id name type max_per_user: mug M goods 2 | cup C goods 0 | can K goods 1 | pts P points 4 |
+    just P points 2 | full P points 2 | free P points 0 | all P points 1;
++ prize_players tenant_id=t prize_id player_id awarded: free gus 1 | pts bob 9 | mug bob 9 | pts gus 4 | pts ann 1 |
+    mug gus 3 | mug ann 1 | cup gus 2 | cup ann 5 | can gus 1 | just gus 2 | just ann 1 | full gus 1 | full ann 1 |
+    all gus 1 | all ann 1;
++ rewards tenant_id=t reward_id player_id prize_id campaign_id=c1 name=M type value=1 quantity status:
+    m1 gus mug goods 1 won | m2 gus mug goods 1 fulfilled | m3 gus mug goods 1 won | c1 gus cup goods 1 won |
+    k1 gus can goods 1 won | b1 bob mug goods 1 won | p1 gus pts points 1 won | b2 bob pts points 5 won |
+    g1 gus '' goods 1 won | g2 gus '' goods 1 won | g3 gus '' goods 1 won | b3 bob '' goods 1 won;
++ milestone_grants tenant_id=t player_id game_id milestone_id reward_id idempotency_key: gus game rung1 g1 both |
+    gus game rung2 g2 guests | gus game_2 rung1 g3 both | gus game rung3 '' shared | ann game rung1 a1 both |
+    ann game_3 rung1 a2 guests | ann game rung4 a3 shared | bob game rung1 b3 bobs | bob game rung2 '' guests;
 INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, reference_id, reason, entry_id, seq,
                             balance_after)
     SELECT 't', player, scope, currency, 1, play, reason, 'e' || n, n, 9
@@ -181,7 +156,7 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
                  ('y5', 'gus', 'pts:points:1:50'), ('y6', 'gus', 'pts:points:1:60'), ('y7', 'bob', 'pts:points:1:70'),
                  ('y8', 'gus', 'just:points:1:1 full:points:2:1 free:points:1:1'), ('y9', 'gus', 'all:points:1:8'))
         AS v (play, player, rewards);
-"""
+""")
 
 
 async def test_limited_rewards_are_the_guests_best_first(connection: asyncpg.Connection) -> None:
@@ -282,7 +257,7 @@ async def test_grants_move_except_rungs_of_both(connection: asyncpg.Connection) 
 
 
 async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.Connection) -> None:
-    await connection.execute(scene(HELD))
+    await connection.execute(HELD)
     await connection.execute("UPDATE tasks SET status = 'delivered' WHERE task_id = 'k1'")
     assert await ask(connection, "merging.statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
     await ask(connection, "merging.revoke_surplus", ["r1", "r2"])
@@ -293,7 +268,7 @@ async def test_surplus_is_revoked_with_its_deliveries_alone(connection: asyncpg.
 
 
 async def test_rewards_move_with_their_deliveries_except_the_surplus(connection: asyncpg.Connection) -> None:
-    await connection.execute(scene(HELD))
+    await connection.execute(HELD)
     await connection.execute("UPDATE rewards SET player_id = 'bob' WHERE reward_id = 'r3'")
     await connection.execute("UPDATE tasks SET player_id = 'bob' WHERE reward_id = 'r3'")
     await ask(connection, "merging.move_rewards", "gus", "ann", ["r2"])

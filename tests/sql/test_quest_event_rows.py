@@ -9,19 +9,16 @@ from tests.support.statements import ask_of_t as ask
 SCENE: Final = (
     BARE
     + """
-INSERT INTO merchants (merchant_id, status) VALUES ('other', 'suspended'), ('shop', 'active');
-INSERT INTO campaigns (campaign_id, merchant_id, status) VALUES
-    ('theirs', 'other', 'active'), ('camp', 'shop', 'active'), ('draft', 'shop', 'draft');
-INSERT INTO quests (quest_id, campaign_id, type, status, condition, signing) VALUES
-    ('q3', 'camp', 'daily', 'active', '{"kind": "event", "count": 3}', '{"secret": "3"}'),
-    ('q2', 'theirs', 'weekly', 'active', '{"kind": "event", "count": 2}', '{"secret": "2"}'),
-    ('q5', 'camp', 'daily', 'active', '{"kind": "plays", "count": 5}', '{"secret": "5"}'),
-    ('q1', 'camp', 'one_time', 'active', NULL, '{}'),
-    ('q4', 'camp', 'daily', 'draft', '{"kind": "event", "count": 4}', '{}'),
-    ('q6', 'draft', 'daily', 'active', '{"kind": "event", "count": 6}', '{}');
-INSERT INTO players (player_id, merged_into) VALUES ('bob', NULL), ('ann', NULL), ('gus', 'ann');
-INSERT INTO quest_events (quest_id, event_id, player_id) VALUES
-    ('q2', 'e2', 'bob'), ('q3', 'e3', 'ann'), ('q3', 'e4', 'bob'), ('q3', 'e5', 'ann');
++ merchants merchant_id status: other suspended | shop active;
++ campaigns campaign_id merchant_id status: theirs other active | camp shop active | draft shop draft;
++ quests quest_id campaign_id type status condition signing:
+    q3 camp daily active '{"kind": "event", "count": 3}' '{"secret": "3"}' |
+    q2 theirs weekly active '{"kind": "event", "count": 2}' '{"secret": "2"}' |
+    q5 camp daily active '{"kind": "plays", "count": 5}' '{"secret": "5"}' | q1 camp one_time active - '{}' |
+    q4 camp daily draft '{"kind": "event", "count": 4}' '{}' |
+    q6 draft daily active '{"kind": "event", "count": 6}' '{}';
++ players player_id merged_into: bob - | ann - | gus ann;
++ quest_events quest_id event_id player_id: q2 e2 bob | q3 e3 ann | q3 e4 bob | q3 e5 ann;
 """
 )
 

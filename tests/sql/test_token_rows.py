@@ -10,9 +10,8 @@ from tests.support.statements import ask_of_t as ask
 SCENE: Final = (
     BARE
     + """
-INSERT INTO api_tokens (token_id, token_hash, name, merchant_id, made_by, expires_at) VALUES
-    ('k2', '2', 'Till', 'shop', 'ann', '2099-01-01'), ('k1', '1', 'Till', 'other', 'bob', '2099-01-01'),
-    ('k3', '3', 'Desk', '', 'ann', '2099-01-01');
++ api_tokens token_id token_hash name merchant_id made_by expires_at=2099-01-01: k2 2 Till shop ann |
+    k1 1 Till other bob | k3 3 Desk '' ann;
 """
 )
 

@@ -9,12 +9,10 @@ from tests.support.commits import TENANT, commit
 from tests.support.statements import ask_of_t as ask
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status) VALUES
-    ('t', 'ticket', 'ann', 'p', 'camp', 'Ticket', 'turns', 3, 2, 'fulfilled'),
-    ('t', 'mug', 'ann', 'q', 'camp', 'Mug', 'goods', 3, 1, 'fulfilled');
-INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
-    ('t', 'ann', 'camp', 7), ('t', 'ann', 'other', 9), ('t', 'bob', 'camp', 9);
++ tenants tenant_id=t name: T;
++ rewards tenant_id=t reward_id player_id=ann prize_id campaign_id=camp name type value=3 quantity status=fulfilled:
+    ticket p Ticket turns 2 | mug q Mug goods 1;
++ turn_balances tenant_id=t player_id campaign_id balance: ann camp 7 | ann other 9 | bob camp 9;
 """
 
 HAD: Final = {("ann", "camp"): 7, ("ann", "other"): 9, ("bob", "camp"): 9}

@@ -10,16 +10,11 @@ from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('u', 'U'), ('t', 'T');
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
-    ('t', 'camp', 'shop', 'C'), ('t', 'theirs', 'other', 'C');
-INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, scope_key, expected, found, deviation,
-                        first_seen_at, last_seen_at, gone_at, closed_at) VALUES
-    ('t', 'v3', 'sum', 'a', '', 'camp', '1', '2', '1', now(), now(), NULL, NULL),
-    ('t', 'v1', 'sum', 'a', 'r', 'shop', '1', '2', '1', now(), now(), NULL, now()),
-    ('t', 'v2', 'sum', 'b', '', 'theirs', '1', '2', '1', now(), now(), NULL, NULL),
-    ('t', 'v5', 'sign', 'a', '', 'camp', '1', '2', '1', now(), now(), NULL, NULL),
-    ('t', 'v4', 'went', 'c', '', '', '1', '2', '1', now(), now(), now(), NULL);
++ tenants tenant_id name: u U | t T;
++ campaigns tenant_id=t campaign_id merchant_id name=C: camp shop | theirs other;
++ violations tenant_id=t violation_id check_name subject_id row_id scope_key expected=1 found=2 deviation=1
+    first_seen_at=(now()) last_seen_at=(now()) gone_at closed_at: v3 sum a '' camp - - | v1 sum a r shop - (now()) |
+    v2 sum b '' theirs - - | v5 sign a '' camp - - | v4 went c '' '' (now()) -;
 INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, expected, found, deviation,
                         first_seen_at, last_seen_at, gone_at, closed_at)
     SELECT 'u', id, name, subject, row, '1', '1', '1', to_timestamp(1), to_timestamp(seen), to_timestamp(gone),

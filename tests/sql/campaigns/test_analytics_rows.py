@@ -8,17 +8,16 @@ from asyncpg.pool import PoolConnectionProxy
 import sql
 from runtime.operations.campaigns import analytics
 from sql.connections import in_transaction
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import BARE, scene
 from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import until
 
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id, status, timezone) VALUES
-    ('camp', '', 'active', 'Asia/Tokyo'), ('shops', 'shop', 'active', 'UTC'), ('theirs', 'rival', 'ended', 'UTC'),
-    ('quiet', '', 'active', 'UTC');
-INSERT INTO games (game_id, campaign_id) VALUES ('g', 'camp'), ('s', 'shops'), ('x', 'theirs'), ('q', 'quiet');
++ campaigns campaign_id merchant_id status timezone: camp '' active Asia/Tokyo | shops shop active UTC |
+    theirs rival ended UTC | quiet '' active UTC;
++ games game_id campaign_id: g camp | s shops | x theirs | q quiet;
 """
 )
 
@@ -133,16 +132,16 @@ async def test_campaign_marks_of_a_player_are_locked(connection: asyncpg.Connect
 
 
 async def test_campaign_days_of_a_guest_move_to_its_player(connection: asyncpg.Connection) -> None:
-    await connection.execute("""
-        INSERT INTO campaign_player_days (player_id, campaign_id, day) VALUES
-            ('guest', 'camp', '2026-03-01'), ('guest', 'camp', '2026-03-02'), ('ann', 'camp', '2026-03-02'),
-            ('ann', 'camp', '2026-03-05'), ('bob', 'camp', '2026-03-01'), ('guest', 'shops', '2026-03-01'),
-            ('bob', 'shops', '2026-03-01');
-        INSERT INTO campaign_days (campaign_id, day, players) VALUES
-            ('camp', '2026-03-01', 2), ('camp', '2026-03-02', 2), ('camp', '2026-03-05', 1), ('shops', '2026-03-01', 2),
-            ('shops', '2026-03-02', 7);
+    await connection.execute(
+        scene("""
+        + campaign_player_days player_id campaign_id day: guest camp 2026-03-01 | guest camp 2026-03-02 |
+            ann camp 2026-03-02 | ann camp 2026-03-05 | bob camp 2026-03-01 | guest shops 2026-03-01 |
+            bob shops 2026-03-01;
+        + campaign_days campaign_id day players: camp 2026-03-01 2 | camp 2026-03-02 2 | camp 2026-03-05 1 |
+            shops 2026-03-01 2 | shops 2026-03-02 7;
         INSERT INTO campaign_marks (campaign_id, players, returned) VALUES
             ('camp', 3, 2), ('shops', 2, 0), ('theirs', 5, 5)""")
+    )
     await ask(connection, "analytics.merge_players", "guest", "ann")
     counted = "SELECT campaign_id, extract(day FROM day)::int, players FROM campaign_days ORDER BY 1, 2"
     found = [tuple(row) for row in await connection.fetch(counted)]

@@ -17,10 +17,8 @@ SCENE: Final = """
     cup theirs Cup active none | old camp Old archived none | code camp V active voucher_code |
     coded camp V active voucher_code;
 + stock tenant_id=t prize_id total remaining awarded: mug 10 6 4 | cup 10 10 0 | old 0 0 0 | code 0 0 0 | coded 0 0 0;
-INSERT INTO stock_moves (tenant_id, prize_id, seq, actor, reason, total_before, remaining_before, total_after,
-                         remaining_after)
-    SELECT 't', prize, seq, 'ann', '', 0, 0, 1, 1
-    FROM (VALUES ('coded', 2), ('cup', 3), ('coded', 12), ('coded', 1)) AS m (prize, seq);
++ stock_moves tenant_id=t prize_id seq actor=ann reason='' total_before=0 remaining_before=0 total_after=1
+    remaining_after=1: coded 2 | cup 3 | coded 12 | coded 1;
 + codes tenant_id=t prize_id code_id key_id=k ciphertext code_hash reward_id: code c1 1 1 given | coded c2 2 2 -;
 + games tenant_id=t game_id campaign_id name=G type=spin status: g3 camp active | g2 theirs active | g1 camp active |
     paused camp paused | gone camp archived | hidden draft active;

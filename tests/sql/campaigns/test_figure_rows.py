@@ -4,7 +4,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import BARE, scene
 from tests.support.statements import ask_of_t as ask
 
 PRIZES: Final = "INSERT INTO prizes (prize_id, type, currency) VALUES ('mug', 'goods', 'EUR'), ('tee', 'goods', 'USD');"
@@ -15,12 +15,10 @@ QUARTER: Final = timedelta(minutes=15)
 FOREVER: Final = (datetime.min, datetime.max)
 """As the driver gives infinities."""
 
-PLAYED: Final = """
-INSERT INTO campaigns (campaign_id, merchant_id, timezone) VALUES
-    ('camp', '', 'Asia/Tokyo'), ('shops', 'shop', 'UTC'), ('theirs', 'rival', 'UTC');
-INSERT INTO games (game_id, campaign_id, name) VALUES
-    ('g', 'camp', 'Wheel'), ('h', 'camp', 'Box'), ('s', 'shops', 'Shop');
-"""
+PLAYED: Final = scene("""
++ campaigns campaign_id merchant_id timezone: camp '' Asia/Tokyo | shops shop UTC | theirs rival UTC;
++ games game_id campaign_id name: g camp Wheel | h camp Box | s shops Shop;
+""")
 
 
 ITEM: Final = '{"decided": {"metadata": {"item": "mug"}}}'
@@ -126,17 +124,17 @@ async def test_prize_figures_leave_out_revoked_rewards_and_those_of_others(conne
 
 async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYED)
-    await connection.execute("""
-        INSERT INTO game_quarters (game_id, quarter, plays, wins) VALUES
-            ('g', '2026-03-01 14:00Z', 1, 1), ('g', '2026-03-01 14:15Z', 2, 1), ('g', '2026-03-01 15:00Z', 4, 3),
-            ('h', '2026-03-01 14:45Z', 8, 5), ('s', '2026-03-01 14:00Z', 16, 9);
-        INSERT INTO game_starts (game_id, quarter, starts) VALUES
-            ('g', '2026-03-01 14:00Z', 10), ('g', '2026-03-01 14:15Z', 20), ('g', '2026-03-01 15:00Z', 40),
-            ('s', '2026-03-01 14:15Z', 80);
+    await connection.execute(
+        scene("""
+        + game_quarters game_id quarter plays wins: g '2026-03-01 14:00Z' 1 1 | g '2026-03-01 14:15Z' 2 1 |
+            g '2026-03-01 15:00Z' 4 3 | h '2026-03-01 14:45Z' 8 5 | s '2026-03-01 14:00Z' 16 9;
+        + game_starts game_id quarter starts: g '2026-03-01 14:00Z' 10 | g '2026-03-01 14:15Z' 20 |
+            g '2026-03-01 15:00Z' 40 | s '2026-03-01 14:15Z' 80;
         INSERT INTO game_draws (game_id, quarter, revision, drawn, draws) VALUES
             ('g', '2026-03-01 14:00Z', 1, 'mug', 1), ('g', '2026-03-01 14:15Z', 1, 'mug', 2),
             ('g', '2026-03-01 15:00Z', 2, 'mug', 4), ('h', '2026-03-01 14:15Z', 1, 'mug', 5),
             ('s', '2026-03-01 14:15Z', 1, 'mug', 6)""")
+    )
     since, until = NOON + timedelta(hours=2, minutes=15), NOON + timedelta(hours=3)
     every, some = ("camp", *FOREVER), ("camp", since, until)
     assert await ask(connection, "figures.games", *every, "") == [("g", "Wheel", 7, 5, 70), ("h", "Box", 8, 5, 0)]

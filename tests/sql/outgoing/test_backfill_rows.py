@@ -6,18 +6,16 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.bare_rows import scene
 from tests.support.locks import blocked, held
 from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
-INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
-    ('t', 'aside', 'other', 'C'), ('t', 'camp', 'shop', 'C');
-INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES
-    ('t', 'g2', 'aside', 'G', 'spin'), ('t', 'game', 'camp', 'G', 'spin');
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns) VALUES
-    ('t', 'q2', 'aside', 'Q', 'daily', 1), ('t', 'quest', 'camp', 'Q', 'daily', 1);
-INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'mug', 'M', 'goods'), ('t', 'cup', 'C', 'goods');
++ campaigns tenant_id=t campaign_id merchant_id name=C: aside other | camp shop;
++ games tenant_id=t game_id campaign_id name=G type=spin: g2 aside | game camp;
++ quests tenant_id=t quest_id campaign_id name=Q type=daily turns=1: q2 aside | quest camp;
++ prizes tenant_id=t prize_id name type=goods: mug M | cup C;
 CREATE TEMPORARY TABLE moments AS SELECT * FROM (VALUES
     ('e', 30), ('b', 20), ('a', 20), ('c', 20), ('d', 25), ('before', 9), ('first', 10), ('after', 31)) AS v (id, at);
 INSERT INTO plays (tenant_id, play_id, game_id, player_id, played_at, session_id, revision, seed, client_seed, payload,
@@ -26,27 +24,25 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, played_at, session_id
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, won_at,
                      claimed_at)
     SELECT 't', id, 'ann', 'mug', 'camp', 'M', 'goods', 1, 1, to_timestamp(at), to_timestamp(at) FROM moments;
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, won_at,
-                     play_id)
-    VALUES ('t', 'played', 'ann', 'mug', 'camp', 'M', 'goods', 1, 1, to_timestamp(21), 'a');
++ rewards tenant_id=t reward_id player_id prize_id campaign_id name type value quantity won_at play_id:
+    played ann mug camp M goods 1 1 (to_timestamp(21)) a;
 INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, completed_at)
     SELECT 't', 'quest', 'ann', id, 1, 1, id, to_timestamp(at) FROM moments;
 INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, finalized_at)
     SELECT 't', id, 'camp', 'B', 'score', 'sum', to_timestamp(at) FROM moments;
-INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reward_id) VALUES
-    ('t', 'b', 2, 'ann', 1, now(), 'other'), ('t', 'a', 4, 'ann', 1, now(), 'a'), ('t', 'c', 3, 'ann', 1, now(), 'c');
++ leaderboard_standings tenant_id=t board_id rank player_id=ann score=1 achieved_at=(now()) reward_id: b 2 other |
+    a 4 a | c 3 c;
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, updated_at)
     SELECT 't', id, id, 'mug', 'camp', 'ann', 'webhook', 'dead', to_timestamp(at) FROM moments;
-INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, updated_at)
-    VALUES ('t', 'again', 'again', 'mug', 'camp', 'ann', 'webhook', 'retry', to_timestamp(21));
++ tasks tenant_id=t task_id reward_id prize_id campaign_id player_id channel status updated_at:
+    again again mug camp ann webhook retry (to_timestamp(21));
 INSERT INTO notices (tenant_id, event_id, type, campaign_id, data, noticed_at)
     SELECT 't', id, 'prizes.low_stock', 'camp', '{}', to_timestamp(at) FROM moments;
 INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, scope_key, expected, found, deviation,
                         first_seen_at, last_seen_at, opened_at)
     SELECT 't', id, 'sum', id, 'camp', '', '', '', now(), now(), to_timestamp(at) FROM moments;
-INSERT INTO integrations (tenant_id, integration_id, type, events, status, active_since) VALUES
-    ('t', 'i3', 'webhook', '{}', 'active', to_timestamp(7)), ('t', 'i1', 'webhook', '{}', 'paused', to_timestamp(3)),
-    ('t', 'i2', 'webhook', '{}', 'active', to_timestamp(8)), ('u', 'i1', 'webhook', '{}', 'paused', to_timestamp(3));
++ integrations tenant_id integration_id type=webhook events='{}' status active_since: t i3 active (to_timestamp(7)) |
+    t i1 paused (to_timestamp(3)) | t i2 active (to_timestamp(8)) | u i1 paused (to_timestamp(3));
 """
 
 
@@ -150,22 +146,19 @@ async def test_backfill_lease_is_one_processs_until_it_ends(connection: asyncpg.
     assert await ask(connection, "backfill.lease", "u", 0.0, 60.0, 30.0) == []
 
 
-CODES: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('v', 'V'), ('t', 'T');
-INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES
-    ('t', 'p2', 'c1', 'old', 'x1', '1'), ('t', 'p1', 'c2', 'old', 'x2', '2'), ('t', 'p1', 'c1', 'old', 'x3', '3'),
-    ('t', 'p1', 'c3', 'new', 'x4', '4'), ('t', 'p3', 'c1', 'new', 'x3', '5'), ('t', 'p1', 'c9', 'new', 'x3', '6');
+CODES: Final = scene("""
++ tenants tenant_id name: v V | t T;
++ codes tenant_id=t prize_id code_id key_id ciphertext code_hash: p2 c1 old x1 1 | p1 c2 old x2 2 | p1 c1 old x3 3 |
+    p1 c3 new x4 4 | p3 c1 new x3 5 | p1 c9 new x3 6;
 UPDATE prizes SET channel_config = '{"url": "u"}' WHERE prize_id = 'cup';
-INSERT INTO prizes (tenant_id, prize_id, name, type, channel_config) VALUES
-    ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}'),
-    ('t', 's3', 'S', 'goods', '{"headers": {"A": "x"}}');
++ prizes tenant_id=t prize_id name=S type=goods channel_config: s2 '{"secret": "x"}' | s1 '{"previous_secret": "x"}' |
+    s3 '{"headers": {"A": "x"}}';
 UPDATE integrations SET config = '{"secret": "x"}' WHERE integration_id = 'i1';
 UPDATE integrations SET config = '{"headers": {"A": "x"}}' WHERE integration_id = 'i3';
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, signing) VALUES
-    ('t', 's2', 'camp', 'S', 'daily', 1, '{"secret": "x"}'),
-    ('t', 's1', 'camp', 'S', 'daily', 1, '{"previous_secret": "x"}');
-INSERT INTO retired_keys (tenant_id, key_id) VALUES ('', 'k1'), ('', 'k2');
-"""
++ quests tenant_id=t quest_id campaign_id=camp name=S type=daily turns=1 signing: s2 '{"secret": "x"}' |
+    s1 '{"previous_secret": "x"}';
++ retired_keys tenant_id='' key_id: k1 | k2;
+""")
 
 
 async def test_keys_are_locked_in_order(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:

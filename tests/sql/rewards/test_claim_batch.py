@@ -5,34 +5,28 @@ import pytest
 
 from runtime.actors.claims import CLAIM
 from runtime.stores.database import Database
+from tests.support.bare_rows import scene
 from tests.support.locks import blocked
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import insert
 
-MADE: Final = """
-    INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-    INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
-        ('t', 'shop', 'Shop', 'active'), ('t', 'shut', 'Shut', 'suspended');
-    INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
-        ('t', 'camp', 'shop', 'C', 'active'), ('t', 'camp_shut', 'shut', 'C', 'active');
-    INSERT INTO players (tenant_id, player_id, status) VALUES ('t', 'ann', 'active'), ('t', 'sue', 'suspended');
-    INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel) VALUES
-        ('t', 'mug', 'camp', 'Mug', 'goods', 5, 'on_claim', 'none'),
-        ('t', 'coupon', 'camp', 'Coupon', 'voucher', 5, 'on_claim', 'voucher_code'),
-        ('t', 'parcel', 'camp', 'Parcel', 'goods', 5, 'on_claim', 'webhook'),
-        ('t', 'trip', 'camp', 'Trip', 'goods', 5, 'manual', 'none'),
-        ('t', 'lamp', 'camp', 'Lamp', 'goods', 5, 'on_claim', 'manual'),
-        ('t', 'ticket', 'camp', 'Ticket', 'voucher', 5, 'on_claim', 'voucher_code');
-    INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
-        ('t', 'coupon', 'code_1', 'key', 'one', 'h1', NULL), ('t', 'coupon', 'code_2', 'key', 'two', 'h2', NULL),
-        ('t', 'coupon', 'code_3', 'key', 'three', 'h3', 'has_a_code'),
-        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL), ('t', 'ticket', 'code_5', 'key', 'five', 'h5', NULL),
-        ('t', 'ticket', 'expired', 'key', 'six', 'h6', 'with_ticket');
+MADE: Final = scene("""
+    + tenants tenant_id=t name: T;
+    + merchants tenant_id=t merchant_id name status: shop Shop active | shut Shut suspended;
+    + campaigns tenant_id=t campaign_id merchant_id name=C status=active: camp shop | camp_shut shut;
+    + players tenant_id=t player_id status: ann active | sue suspended;
+    + prizes tenant_id=t prize_id campaign_id=camp name type value=5 redemption_mode channel:
+        mug Mug goods on_claim none | coupon Coupon voucher on_claim voucher_code |
+        parcel Parcel goods on_claim webhook | trip Trip goods manual none | lamp Lamp goods on_claim manual |
+        ticket Ticket voucher on_claim voucher_code;
+    + codes tenant_id=t prize_id code_id key_id=key ciphertext code_hash reward_id: coupon code_1 one h1 - |
+        coupon code_2 two h2 - | coupon code_3 three h3 has_a_code | mug code_4 four h4 - | ticket code_5 five h5 - |
+        ticket expired six h6 with_ticket;
     UPDATE codes SET expires_at = now() WHERE code_id = 'expired';
-    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
-        ('t', 'task_there', 'on_its_way', 'parcel', 'camp', 'ann', 'webhook', 'retry');
-"""
+    + tasks tenant_id=t task_id reward_id prize_id campaign_id player_id channel status:
+        task_there on_its_way parcel camp ann webhook retry;
+""")
 
 REWARDS: Final = {
     # What it is of, whose, its state, and what is asked under which key by whom; then outcome, status and task.
@@ -162,16 +156,13 @@ async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool:
 
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO players (tenant_id, player_id, auth_method) VALUES ('t', 'ann', 'external');
-INSERT INTO prizes (tenant_id, prize_id, name, type, redemption_mode, channel, claim_fields) VALUES
-    ('t', 'shirt', 'Shirt', 'goods', 'on_claim', 'webhook',
-     '[{"key": "size", "label": "Size", "kind": "text", "required": true}]'),
-    ('t', 'mug', 'Mug', 'goods', 'on_claim', 'webhook',
-     '[{"key": "size", "label": "Size", "kind": "text", "required": false}]');
-INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
-    SELECT 't', id, 'ann', prize, 'camp', 'X', 'goods', 5, 1, 'won'
-    FROM (VALUES ('r1', 'shirt'), ('r2', 'shirt'), ('r3', 'mug')) AS v (id, prize);
++ tenants tenant_id=t name: T;
++ players tenant_id=t player_id auth_method: ann external;
++ prizes tenant_id=t prize_id name type=goods redemption_mode=on_claim channel=webhook claim_fields:
+    shirt Shirt '[{"key": "size", "label": "Size", "kind": "text", "required": true}]' |
+    mug Mug '[{"key": "size", "label": "Size", "kind": "text", "required": false}]';
++ rewards tenant_id=t reward_id player_id=ann prize_id campaign_id=camp name=X type=goods value=5 quantity=1 status=won:
+    r1 shirt | r2 shirt | r3 mug;
 """
 
 

@@ -6,15 +6,11 @@ import pytest
 from tests.support.statements import ask_of_t as ask
 
 SCENE: Final = """
-INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'p', 'P', 'voucher'), ('t', 'q', 'Q', 'voucher');
-INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at, reward_id,
-                   withdrawn_at) VALUES
-    ('t', 'p', 'c1', 'k', '', '1', 'infinity', NULL, NULL), ('t', 'p', 'c6', 'k', '', '6', 'infinity', NULL, NULL),
-    ('t', 'p', 'c2', 'k', '', '2', now() + interval '1 day', NULL, NULL),
-    ('t', 'p', 'c3', 'k', '', '3', 'infinity', 'won', NULL), ('t', 'p', 'c4', 'k', '', '4', 'infinity', NULL, now()),
-    ('t', 'p', 'c5', 'k', '', '5', to_timestamp(1000000000), NULL, NULL),
-    ('t', 'q', 'c7', 'k', '', '7', 'infinity', NULL, NULL);
++ tenants tenant_id=t name: T;
++ prizes tenant_id=t prize_id name type=voucher: p P | q Q;
++ codes tenant_id=t prize_id code_id key_id=k ciphertext='' code_hash expires_at reward_id withdrawn_at:
+    p c1 1 infinity - - | p c6 6 infinity - - | p c2 2 (now() + interval '1 day') - - | p c3 3 infinity won - |
+    p c4 4 infinity - (now()) | p c5 5 (to_timestamp(1000000000)) - - | q c7 7 infinity - -;
 """
 """Of pool p: free are c1, c6 and, until tomorrow, c2; c3 is won, c4 withdrawn, c5 expired. c7 is another's."""
 

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.bare_rows import scene
 from tests.support.locks import blocked
 
 ADD: Final = sql.load("codes")["add"]
@@ -16,19 +17,16 @@ PAST, LATER = 1_000_000_000, 1_900_000_000
 UNCOUNTED: Final = "SET LOCAL session_replication_role = 'replica'"
 """Without the trigger that counts a pool: its row is held from the end of a statement to that of its transaction."""
 
-MADE: Final = """
-    INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
-    INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ('t', 'shop', 'Shop'), ('t', 'stall', 'Stall');
-    INSERT INTO campaigns (tenant_id, campaign_id, name, merchant_id) VALUES
-        ('t', 'of_shop', 'C', 'shop'), ('t', 'of_stall', 'C', 'stall');
-    INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type) VALUES
-        ('t', 'coupon', 'of_shop', 'Coupon', 'voucher'), ('t', 'ticket', 'of_stall', 'Ticket', 'voucher'),
-        ('t', 'loose', '', 'Loose', 'voucher');
-    INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES
-        ('t', 'coupon', 'there', 'key', '', 'h1'), ('t', 'ticket', 'elsewhere', 'key', '', 'h2');
-    INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity)
-        VALUES ('t', 'reward', 'ann', 'coupon', 'of_shop', 'C', 'goods', 1, 1);
-"""
+MADE: Final = scene("""
+    + tenants tenant_id=t name: T;
+    + merchants tenant_id=t merchant_id name: shop Shop | stall Stall;
+    + campaigns tenant_id=t campaign_id name=C merchant_id: of_shop shop | of_stall stall;
+    + prizes tenant_id=t prize_id campaign_id name type=voucher: coupon of_shop Coupon | ticket of_stall Ticket |
+        loose '' Loose;
+    + codes tenant_id=t prize_id code_id key_id=key ciphertext='' code_hash: coupon there h1 | ticket elsewhere h2;
+    + rewards tenant_id=t reward_id player_id prize_id campaign_id name type value quantity:
+        reward ann coupon of_shop C goods 1 1;
+""")
 
 
 @pytest.fixture

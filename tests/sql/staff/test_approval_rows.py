@@ -10,18 +10,14 @@ from tests.support.statements import undone
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id, status) VALUES
-    ('c2', 'other', 'draft'), ('c1', 'shop', 'draft');
-INSERT INTO approvals (approval_id, merchant_id, requested_by, status, expires_at, decided_at) VALUES
-    ('a4', 'shop', 'ann', 'waiting', '2099-01-01', NULL), ('a2', '', 'bob', 'waiting', '2099-01-01', NULL),
-    ('a3', 'shop', 'ann', 'waiting', '2026-01-01', NULL), ('a1', '', 'ann', 'done', '2099-01-01', '2026-01-01'),
-    ('a5', '', 'ann', 'approved', '2026-01-01', now()), ('a6', '', 'ann', 'approved', '2099-01-01', '2026-01-01');
-INSERT INTO prizes (prize_id) VALUES ('p2'), ('p3'), ('p1');
-INSERT INTO rewards (reward_id, campaign_id, expires_at) VALUES
-    ('r3', 'c1', '2026-01-01'), ('r1', 'c1', '2026-01-01'), ('r2', 'c2', NULL), ('r4', 'c1', NULL);
-INSERT INTO tasks (task_id, reward_id) VALUES ('t', 'r3');
-INSERT INTO games (game_id, campaign_id, type, status) VALUES
-    ('g3', 'c2', 'spin', 'draft'), ('g1', 'c1', 'spin', 'draft'), ('g2', 'c1', 'spin', 'draft');
++ campaigns campaign_id merchant_id status=draft: c2 other | c1 shop;
++ approvals approval_id merchant_id requested_by status expires_at decided_at: a4 shop ann waiting 2099-01-01 - |
+    a2 '' bob waiting 2099-01-01 - | a3 shop ann waiting 2026-01-01 - | a1 '' ann done 2099-01-01 2026-01-01 |
+    a5 '' ann approved 2026-01-01 (now()) | a6 '' ann approved 2099-01-01 2026-01-01;
++ prizes prize_id: p2 | p3 | p1;
++ rewards reward_id campaign_id expires_at: r3 c1 2026-01-01 | r1 c1 2026-01-01 | r2 c2 - | r4 c1 -;
++ tasks task_id reward_id: t r3;
++ games game_id campaign_id type=spin status=draft: g3 c2 | g1 c1 | g2 c1;
 INSERT INTO game_revisions (game_id, revision, definition)
     SELECT game_id, 1, CASE game_id WHEN 'g1' THEN '{"of": "mug"}' ELSE '{"of": "cup"}' END::jsonb FROM games;
 """

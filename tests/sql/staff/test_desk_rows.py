@@ -3,7 +3,7 @@ from typing import Any, Final
 import asyncpg
 
 import sql
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import BARE, scene
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import first_of_t as first
@@ -11,10 +11,9 @@ from tests.support.statements import first_of_t as first
 SCENE: Final = (
     BARE
     + """
-INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('camp', 'shop'), ('theirs', 'other'), ('mine', 'shop');
-INSERT INTO games (game_id, campaign_id) VALUES ('camp', 'camp'), ('theirs', 'theirs'), ('lost', 'lost');
-INSERT INTO quests (quest_id, campaign_id, type) VALUES
-    ('camp', 'camp', 'daily'), ('theirs', 'theirs', 'daily'), ('lost', 'lost', 'daily');
++ campaigns campaign_id merchant_id: camp shop | theirs other | mine shop;
++ games game_id campaign_id: camp camp | theirs theirs | lost lost;
++ quests quest_id campaign_id type=daily: camp camp | theirs theirs | lost lost;
 CREATE TEMPORARY TABLE parts AS SELECT * FROM (VALUES
     ('i5', 'camp', 'ann'), ('i3', 'theirs', 'ann'), ('i1', 'camp', 'ann'), ('i2', 'lost', 'ann'), ('i4', 'camp', 'ann'),
     ('i6', 'camp', 'bob')
@@ -25,11 +24,9 @@ INSERT INTO turn_entries (entry_id, campaign_id, player_id, reason) SELECT id, o
 INSERT INTO quest_completions (event_id, quest_id, player_id, period) SELECT id, of, player, id FROM parts;
 INSERT INTO rewards (reward_id, player_id) SELECT 'r' || id, player FROM parts;
 INSERT INTO tasks (task_id, campaign_id, reward_id) SELECT id, of, 'r' || id FROM parts;
-INSERT INTO balances (scope_key, currency, player_id, balance) VALUES
-    ('theirs', 'b', 'ann', 1), ('lost', 'a', 'ann', 1), ('camp', 'b', 'ann', 0), ('camp', 'a', 'ann', 1),
-    ('camp', 'c', 'bob', 1);
-INSERT INTO turn_balances (campaign_id, player_id, balance) VALUES
-    ('theirs', 'ann', 2), ('lost', 'ann', 2), ('camp', 'ann', 3), ('mine', 'bob', 9);
++ balances scope_key currency player_id balance: theirs b ann 1 | lost a ann 1 | camp b ann 0 | camp a ann 1 |
+    camp c bob 1;
++ turn_balances campaign_id player_id balance: theirs ann 2 | lost ann 2 | camp ann 3 | mine bob 9;
 """
 )
 """What is of three campaigns, of which one is not there any more; keys in no order."""
@@ -91,22 +88,18 @@ async def test_counts_are_of_the_player_alone(connection: asyncpg.Connection) ->
         assert [row[3:] for row in await ask(connection, "desk.has", player)] == [has], player
 
 
-REWARDS: Final = """
+REWARDS: Final = scene("""
 DELETE FROM rewards; DELETE FROM tasks;
-INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, game_id, status, won_at, expires_at) VALUES
-    ('r5', 'ann', 'mug', 'camp', 'g1', 'won', to_timestamp(10), NULL),
-    ('r3', 'ann', 'mug', 'theirs', 'g1', 'claimed', to_timestamp(20), NULL),
-    ('r1', 'bob', 'mug', 'camp', 'g2', 'won', to_timestamp(30), NULL),
-    ('r2', 'cas', 'cup', 'lost', 'g1', 'won', to_timestamp(30), to_timestamp(40)),
-    ('r4', 'ann', 'mug', 'camp', 'g1', 'won', to_timestamp(30), to_timestamp(40));
-INSERT INTO tasks (task_id, reward_id) VALUES ('t4', 'r4');
++ rewards reward_id player_id prize_id campaign_id game_id status won_at expires_at:
+    r5 ann mug camp g1 won (to_timestamp(10)) - | r3 ann mug theirs g1 claimed (to_timestamp(20)) - |
+    r1 bob mug camp g2 won (to_timestamp(30)) - | r2 cas cup lost g1 won (to_timestamp(30)) (to_timestamp(40)) |
+    r4 ann mug camp g1 won (to_timestamp(30)) (to_timestamp(40));
++ tasks task_id reward_id: t4 r4;
 ALTER TABLE contacts DROP CONSTRAINT contacts_type_check;
-INSERT INTO contacts (contact_id, player_id, type, value) VALUES
-    ('x1', 'bob', 'email', 'b'), ('x2', 'cas', 'pigeon', 'b'), ('x3', 'ann', 'email', 'a');
-INSERT INTO codes (code_id, prize_id, code_hash, reward_id) VALUES
-    ('c1', 'mug', '1', 'r1'), ('c2', 'cup', '1', 'r2'), ('c3', 'mug', '2', 'r3');
-INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('tee');
-"""
++ contacts contact_id player_id type value: x1 bob email b | x2 cas pigeon b | x3 ann email a;
++ codes code_id prize_id code_hash reward_id: c1 mug 1 r1 | c2 cup 1 r2 | c3 mug 2 r3;
++ prizes prize_id: mug | cup | tee;
+""")
 
 
 async def test_reward_search_finds_by_every_criterion(connection: asyncpg.Connection) -> None:

@@ -60,6 +60,12 @@ class Counts:
             + self.at_least(most) * (most - mean) ** 2
         )
 
+    def capped(self, most: int) -> Counts:
+        """The distribution of min(C, most)."""
+        if most >= self.last:
+            return self
+        return Counts(min(self.first, most), [*self.weights[: max(0, most - self.first)], self.at_least(most)])
+
     def quantile(self, share: float) -> int:
         """The least count with P(C <= count) >= share."""
         return self.first + bisect_left(self._sums, share - 1e-12, 1, len(self._sums) - 1) - 1

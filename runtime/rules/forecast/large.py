@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import fsum, inf
 from typing import Final, NamedTuple
 
-from runtime.rules.forecast import redraw
+from runtime.rules.forecast import redraw, stopped
 from runtime.rules.forecast.caps import liability_of, without_caps
 from runtime.rules.forecast.counts import Counts, binomial, drawn_beyond, poisson
 from runtime.rules.forecast.fourier import distribution, shared
@@ -33,6 +33,8 @@ from runtime.rules.forecast.terms import (
 
 _SOLVED_PLAYS_MAX: Final = 2_000
 """Up to this play, the cost of a play is the difference of two expected costs. Later, run-outs hardly vary."""
+_REDRAW_ERROR_MAX: Final = 1e-4
+"""With a larger one, the integral missed a part of the distribution."""
 _SOLVED_STOCKS_MAX: Final = 3
 """With more stocks, two expected costs would take too long."""
 
@@ -270,19 +272,13 @@ def _solve_redraw(game: GameTerms, points_max: int, *, counted: bool) -> Solved:
     steady = [i for i in open_ if i not in unsure]
     base = fsum(shares[i] for i in steady)
     won = _merged([Steady(shares[i] / base, prizes[i].value) for i in steady]) or (Steady(1.0, 0.0),)
-    sharing = {i: min(1.0, shares[i] * left / plays) for i in open_}
-    for i in open_:
-        count = binomial(plays, sharing[i])
+    for i in steady:
+        count = binomial(plays, min(1.0, shares[i] * left / plays))
         given[i] = Given(count.up_to(prizes[i].stock), drawn=count)
-    beyond = {i: plays * sharing[i] - given[i].mean for i in unsure}
-    for i in steady:  # They share what the uncertain ones do not give.
-        given[i].mean += fsum(beyond.values()) * shares[i] / base
-    limited = tuple(Bent(sharing[i], prizes[i].value, prizes[i].stock or 0, _mean(won)) for i in unsure)
-    uncertain = fsum(sharing[i] for i in unsure)
-    parts = [Steady(max(0.0, whole - uncertain) * part.chance, part.value) for part in won]
-    total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), limited, shift, won=won, fewer=taken)
     rest_of = Sharing(steady, unsure, taken)
     if not unsure:
+        parts = [Steady(whole * part.chance, part.value) for part in won]
+        total = Sum(plays, _merged([*parts, Steady(max(0.0, 1.0 - whole), 0.0)]), (), shift, won=won, fewer=taken)
         return Solved(_certain(distribution(total, points_max=points_max)), given, sharing=rest_of)
     stream = redraw.Stream(
         plays,
@@ -293,22 +289,16 @@ def _solve_redraw(game: GameTerms, points_max: int, *, counted: bool) -> Solved:
         shift,
     )
     result = redraw.distribution(stream, liability_of(game), points_max, counted=counted)
-    if result is None:
-        grid = _certain(distribution(total, points_max=points_max))
-        astray = fsum(
-            beyond[i] * shares[j] / (1.0 - shares[i]) * abs(prizes[j].value - _mean(won))
-            for i in unsure
-            for j in unsure
-            if i != j
-        )
-        return Solved(grid, given, REDRAW_AVERAGE, astray, sharing=rest_of)
-    for i, counts in zip(unsure, result.given, strict=counted):
+    assumption, astray = RUN_OUT_ESTIMATED if steady else "", 0.0
+    if result is None or result.error > _REDRAW_ERROR_MAX:
+        result, astray = stopped.estimate(stream, liability_of(game), points_max)
+        assumption = REDRAW_AVERAGE
+    for i, counts in zip(unsure, result.given, strict=False):  # Uncounted, there are none.
         given[i] = Given(counts.mean, given=counts)
     remaining = left - fsum(given[i].mean for i in unsure)
     for i in steady:
         given[i].mean = remaining * shares[i] / base
-    assumption = RUN_OUT_ESTIMATED if steady else ""
-    return Solved(result.grid, given, assumption, error=result.error, sharing=rest_of)
+    return Solved(result.grid, given, assumption, astray, error=result.error, sharing=rest_of)
 
 
 def _share_wins(game: GameTerms, given: list[Given], sharing: Sharing) -> None:
@@ -325,10 +315,6 @@ def _share_wins(game: GameTerms, given: list[Given], sharing: Sharing) -> None:
     for i in steady:
         share = given[i].mean / max(1e-9, game.plays * whole - taken)
         given[i].wanted = shared(game.plays, whole, taken, min(1.0, share))
-
-
-def _mean(parts: Sequence[Steady]) -> float:
-    return fsum(part.chance * part.value for part in parts)
 
 
 # -- single prizes and plays --------------------------------------------------------------------

@@ -101,7 +101,7 @@ def distribution(stream: Stream, highest: float, points_max: int, *, counted: bo
 
     counted: whether the units of the limited prizes are needed, too.
     """
-    middle = _time_of(stream, stream.mean)
+    middle = time_of(stream, stream.mean)
     earliest = _earliest(stream, middle)
     step, most = _angles(stream, middle, earliest, 0.0)
     usual = [*_partly(stream, [poisson(part.chance * middle) for part in stream.limited])]
@@ -349,7 +349,7 @@ def _earliest(stream: Stream, middle: float) -> float:
     """The time before which the stream stops with a negligible probability."""
     time = middle
     for _ in range(4):  # The earlier, the wider the spread.
-        time = _time_of(stream, max(0.0, stream.mean - 7.0 * _spread(stream, time) - 10.0))
+        time = time_of(stream, max(0.0, stream.mean - 7.0 * _spread(stream, time) - 10.0))
     return time
 
 
@@ -384,7 +384,7 @@ def _range_at(stream: Stream, time: float, mass: float) -> tuple[float, float]:
     return range_of(Sum(_MANY, (*steady, rest), limited, stream.shift), counts, tail)
 
 
-def _time_of(stream: Stream, units: float) -> float:
+def time_of(stream: Stream, units: float) -> float:
     """The time by which so many units are expected to be won. Newton's method approaches it from below: the units won
     rise ever more slowly.
     """

@@ -15,12 +15,25 @@ from runtime.operations.reporting.odds_test import ALPHA, expected_range, log_ra
 from runtime.rules import Drop, Outcome
 from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
-from runtime.rules.forecast import Forecast, GameTerms, Task, answer, chain, forecast, large, liability_of, several
+from runtime.rules.forecast import (
+    Forecast,
+    GameTerms,
+    Task,
+    answer,
+    chain,
+    forecast,
+    large,
+    liability_of,
+    redraw,
+    several,
+    stopped,
+)
 from runtime.rules.forecast.counts import binomial
 from runtime.rules.forecast.fourier import FALL, significant
+from runtime.rules.forecast.grid import costs_of
 from runtime.rules.forecast.plays import listed
-from runtime.rules.forecast.sums import Steady, mean_turn
-from runtime.rules.forecast.terms import QUANTILES, RUN_OUT_ESTIMATED, Falls, PrizeTerms
+from runtime.rules.forecast.sums import Bent, Steady, mean_turn
+from runtime.rules.forecast.terms import QUANTILES, REDRAW_AVERAGE, RUN_OUT_ESTIMATED, Falls, PrizeTerms
 from runtime.rules.forecast.within import scaled
 from runtime.rules.handlers import lucky_item, score_to_tier
 
@@ -293,6 +306,27 @@ def test_redraw_forecast_at_the_edge_of_its_costs_is_that_of_its_states(name: st
     for share in (0.01, 0.5, 0.99):
         margin = found.cost_error + found.costs.spread
         assert found.costs.quantile(share) == pytest.approx(exact.costs.quantile(share), abs=margin)
+
+
+@pytest.mark.parametrize("wins", [1.0, 0.5])
+def test_redraws_at_an_average_time_are_near_their_integral(wins: float) -> None:
+    limited = tuple(Bent(0.05, value, int(500 * wins)) for value in (10.0, 50.0, 7.0, 90.0))
+    stream = redraw.Stream(10_000, wins, 0, (Steady(0.8, 20.0),), limited, 0.0)
+    exact, (found, astray) = redraw.distribution(stream, 1e9, 2048, counted=True), stopped.estimate(stream, 1e9, 2048)
+    assert exact is not None and exact.error < 1e-6 and astray < 100
+    assert [one.mean for one in found.given] == pytest.approx([one.mean for one in exact.given], abs=0.5)
+    (costs, near) = (costs_of(one.grid) for one in (exact, found))
+    for share in (0.01, *QUANTILES):
+        assert near.quantile(share) == pytest.approx(costs.quantile(share), abs=450), "a third of a deviation"
+
+
+def test_redraws_whose_integral_misses_a_part_are_estimated() -> None:
+    """All three are about to run out, with a share of 2 % that lasts."""
+    shares = (0.245, 10.0), (0.147, 50.0), (0.098, 7.0)
+    prizes = [PrizeTerms(str(value), share, int(100_000 * share) - 130, value) for share, value in shares]
+    found = forecast(GameTerms((*prizes, PrizeTerms("pen", 0.01, None, 1.0)), 100_000, "redraw"))
+    assert found.error_max < 1e-3 and REDRAW_AVERAGE in found.assumptions
+    assert found.mean == pytest.approx(sum(one.value * (one.stock or 0) for one in prizes) + 1_390, rel=1e-3)
 
 
 def test_redraw_forecast_of_many_plays_and_stocks_is_bounded() -> None:

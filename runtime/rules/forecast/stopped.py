@@ -1,0 +1,114 @@
+"""Games with redraws whose integral (redraw.py) would take too long: their draws at the average time of the last win.
+
+At a fixed time the prizes are independent. The time of the last win moves with what they give, and a win more costs
+`rate` more. So for a number of wins, the cost is that at the average time, with each unit worth `rate` less, and `rate`
+for each win: to the first order, the time cancels out. The smaller the share of each limited prize, the smaller the
+error. The numbers of wins are taken in slices, each with its time and rate.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from runtime.rules.forecast.counts import Counts, binomial, poisson
+from runtime.rules.forecast.grid import finished, layout_of, progression
+from runtime.rules.forecast.redraw import Result, Stream, time_of
+from runtime.rules.forecast.sums import Steady, mean_turn
+
+_SLICES: Final = 9
+_POINTS_MAX: Final = 1024
+_DEVIATIONS: Final = 8.0
+_IRRATIONAL: Final = [math.pi]
+"""Values that are multiples of no step: those of a slice are not."""
+
+
+class _Slice(NamedTuple):
+    """Neighbouring numbers of wins. chance: theirs. given: the units of each limited prize. drawn: draws of prizes that
+    last. counted: independent counts. Both with what a unit adds to the cost, and `fixed` is added once. astray: how
+    far the mean cost may be off, since the time of the last win depends on the prizes that are still free.
+    """
+
+    chance: float
+    time: float
+    given: list[Counts]
+    drawn: list[Steady]
+    counted: list[tuple[float, Counts]]
+    fixed: float
+    astray: float
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Bounds of the cost."""
+        means = [value * counts.mean for value, counts in self.counted]
+        means += [self.time * part.chance * part.value for part in self.drawn]
+        squares = [value**2 * counts.variance_up_to(counts.last) for value, counts in self.counted]
+        squares += [self.time * part.chance * part.value**2 for part in self.drawn]
+        mean, spread = self.fixed + math.fsum(means), _DEVIATIONS * math.sqrt(math.fsum(squares))
+        return mean - spread, mean + spread
+
+
+def estimate(stream: Stream, highest: float, points_max: int) -> tuple[Result, float]:
+    """The distribution of the cost, which is at most `highest`, with the units of each limited prize; and how far an
+    amount may be off.
+    """
+    slices = [*_slices(stream)]
+    lows, highs = zip(*(one.range for one in slices), strict=True)
+    points = min(points_max, _POINTS_MAX)
+    layout = layout_of(_IRRATIONAL, max(stream.shift, min(lows)), min(highest, max(highs)), points)
+    found = [0j] * len(layout.turns)
+    for one in slices:
+        share = math.fsum(part.chance for part in one.drawn)
+        product = [
+            one.chance
+            * cmath.exp(one.time * (mean_turn(one.drawn, turn) - share) - 1j * turn * (one.fixed - layout.first))
+            for turn in layout.turns
+        ]
+        for value, counts in one.counted:
+            spectrum = progression(layout, value, counts.first, counts.weights)
+            product = [before * more for before, more in zip(product, spectrum, strict=False)]
+        found = [before + more for before, more in zip(found, product, strict=True)]
+    given = [_mixed((one.chance, one.given[i]) for one in slices) for i in range(len(stream.limited))]
+    astray = math.fsum(one.chance * one.astray for one in slices)
+    return Result(finished(layout, found), given, 0.0), astray
+
+
+def _slices(stream: Stream) -> Iterator[_Slice]:
+    wins = binomial(stream.plays, stream.wins)
+    width = -(-len(wins.weights) // _SLICES)
+    for at in range(0, len(wins.weights), width):
+        weights = wins.weights[at : at + width]
+        some = Counts(wins.first + at, weights)
+        time = time_of(stream, max(0.0, some.mean - stream.gone))
+        draws = [poisson(part.chance * time) for part in stream.limited]
+        given = [counts.capped(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
+        free = [counts.below(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
+        costs = [part.chance * part.value for part in stream.open]
+        costs += [part.chance * part.value * one for part, one in zip(stream.limited, free, strict=True)]
+        speed = max(
+            1e-300, stream.share + math.fsum(part.chance * one for part, one in zip(stream.limited, free, strict=True))
+        )
+        rate = math.fsum(costs) / speed
+        drawn = [part._replace(value=part.value - rate) for part in stream.open]
+        counted = [(rate, some)]
+        astray = []
+        for part, counts, units, one in zip(stream.limited, draws, given, free, strict=True):
+            if counts.last <= part.limit:
+                drawn.append(Steady(part.chance, part.value - rate))
+            else:
+                counted.append((part.value - rate, units))
+            astray.append((part.value - rate) * part.chance * (1.0 - one) * (part.limit - units.mean))
+        fixed = stream.shift - rate * stream.gone
+        yield _Slice(math.fsum(weights), time, given, drawn, counted, fixed, abs(math.fsum(astray)) / speed)
+
+
+def _mixed(parts: Iterable[tuple[float, Counts]]) -> Counts:
+    """The distribution of a count that has each of these with its chance."""
+    found: dict[int, float] = {}
+    for chance, counts in parts:
+        for count, weight in enumerate(counts.weights, counts.first):
+            found[count] = found.get(count, 0.0) + chance * weight
+    first = min(found)
+    return Counts(first, [found.get(count, 0.0) for count in range(first, max(found) + 1)])

@@ -68,7 +68,7 @@ def blocks_of(game: GameTerms) -> Blocks | None:
     of_days = any(0 < prize.per_day < daily for prize in game.prizes)
     if game.wins_several or game.on_unavailable == "redraw" or of_players == of_days:
         return None
-    into = game.fallback if game.on_unavailable == "fallback" else None
+    into = game.instead
     count, plays = (players_of(game), game.per_player) if of_players else (game.days, daily)
     share = game.plays / (count * plays)
     caps = [min(plays, prize.per_player if of_players else prize.per_day) or plays for prize in game.prizes]

@@ -82,7 +82,7 @@ def _without_caps(game: GameTerms) -> tuple[GameTerms, list[str]]:
     if shares:
         assumptions.add(CAPS_AS_ODDS)
     game = replace(clipped(game, most) if most else game, prizes=tuple(prizes))
-    into = game.fallback if game.on_unavailable == "fallback" else None
+    into = game.instead
     shares = {i: share for i, share in shares.items() if i != into}
     return (thinned(game, shares, into) if shares else game), sorted(assumptions)
 
@@ -110,7 +110,7 @@ def allowed(game: GameTerms, i: int) -> int:
 def liability_of(game: GameTerms) -> float:
     """The largest possible cost: every play wins the most valuable prize that is left."""
     left, cost = game.plays * game.units_max, 0.0
-    fallback = game.fallback if game.on_unavailable == "fallback" and _may_fail(game) else None
+    fallback = game.instead if _may_fail(game) else None
     for i in sorted(range(len(game.prizes)), key=lambda i: -game.prizes[i].value):
         prize = game.prizes[i]
         if not prize.chance and i != fallback:

@@ -74,13 +74,18 @@ class Solved:
 def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forecast:
     """The forecast. shown: the plays to report the cost of, by number."""
     freed = released(game, shown)
-    values = {i: game.prizes[i].chance * game.prizes[i].value for i in freed}
+    apart = _apart(game, freed)
+    values = {i: game.prizes[i].chance * value for i, (value, _) in zip(freed, apart, strict=True)}
     costly = sum(1 for prize in game.prizes if prize.chance and prize.value)
     game, assumptions = _without_freed(game, freed)
     per_play = fsum((*values.values(), *(prize.chance * prize.value for prize in game.prizes)))
-    solved = solve(game, apart=_apart(game, freed))
+    solved = solve(game, apart=apart)
     for i, one in freed.items():
         solved.given[i] = Given(one.given.mean, given=one.given)
+    if freed and game.instead is not None and (wanted := solved.given[game.instead].wanted):
+        taken = fsum(one.given.mean for one in freed.values())
+        less = Costs([amount - taken for amount in wanted.amounts], wanted.chances, wanted.spread)
+        solved.given[game.instead] = Given(solved.given[game.instead].mean - taken, wanted=less)
     if solved.sharing:
         _share_wins(game, solved.given, solved.sharing)
     if solved.assumption:
@@ -110,18 +115,24 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
 def costs(game: GameTerms) -> Costs:
     """The distribution of the cost, as in `forecast`."""
     freed = released(game, ())
+    apart = _apart(game, freed)
     game, _ = _without_freed(game, freed)
-    return costs_of(solve(game, apart=_apart(game, freed), counted=False).grid)
+    return costs_of(solve(game, apart=apart, counted=False).grid)
 
 
 def _without_freed(game: GameTerms, freed: Mapping[int, Released]) -> tuple[GameTerms, list[str]]:
-    """The game without caps and without these prizes; and what that assumes."""
-    rest = (replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes))
+    """The game without caps, in which draws of these prizes find no unit; and what that assumes."""
+    rest = [replace(one, chance=0.0, freed=()) if i in freed else one for i, one in enumerate(game.prizes)]
+    if game.instead is not None:
+        own = game.prizes[game.instead]
+        rest[game.instead] = replace(own, chance=own.chance + fsum(game.prizes[i].chance for i in freed))
     return without_caps(replace(game, prizes=tuple(rest)))
 
 
 def _apart(game: GameTerms, freed: Mapping[int, Released]) -> tuple[tuple[float, Counts], ...]:
-    return tuple((game.prizes[i].value, one.given) for i, one in freed.items())
+    """The units of these prizes, and what each costs more than a draw that finds none."""
+    instead = 0.0 if game.instead is None else game.prizes[game.instead].value
+    return tuple((game.prizes[i].value - instead, one.given) for i, one in freed.items())
 
 
 def solve(
@@ -132,15 +143,15 @@ def solve(
     counted: bool = True,
 ) -> Solved:
     """The distribution of the cost of a game without caps, and the units given. apart: further units, with their value,
-    in a game without redraws and fallback. counted: whether the units are needed.
+    in a game without redraws and with no limit of the fallback prize. counted: whether the units are needed.
     """
     if game.on_unavailable == "redraw":
         return _solve_redraw(game, points_max, counted=counted)
     draws = [binomial(game.plays, prize.chance) for prize in game.prizes]
     given = [Given(d.up_to(prize.stock), drawn=d) for d, prize in zip(draws, game.prizes, strict=True)]
     values = [prize.value for prize in game.prizes]
-    if game.on_unavailable == "fallback" and game.fallback is not None:
-        return _solve_fallback(game, game.fallback, draws, given, points_max)
+    if game.instead is not None:
+        return _solve_fallback(game, game.instead, draws, given, points_max, apart)
     total = replace(_sum(game, draws, values, 0.0), apart=apart)
     return Solved(_certain(distribution(total, points_max=points_max)), given)
 
@@ -184,7 +195,12 @@ def _merged(parts: Sequence[Steady]) -> tuple[Steady, ...]:
 
 
 def _solve_fallback(
-    game: GameTerms, fallback: int, draws: Sequence[Counts], given: list[Given], points_max: int
+    game: GameTerms,
+    fallback: int,
+    draws: Sequence[Counts],
+    given: list[Given],
+    points_max: int,
+    apart: tuple[tuple[float, Counts], ...],
 ) -> Solved:
     """Each draw beyond a stock takes a unit of the fallback prize."""
     own, values = game.prizes[fallback], [prize.value for prize in game.prizes]
@@ -193,7 +209,7 @@ def _solve_fallback(
     wanted = costs_of(_certain(distribution(_sum(game, draws, counted, 1.0, alone=fallback), points_max=points)))
     mean = _demand(game, game.plays, fallback)
     given[fallback] = Given(mean, wanted=wanted)
-    unlimited = _sum(game, draws, values, own.value, alone=fallback)
+    unlimited = replace(_sum(game, draws, values, own.value, alone=fallback), apart=apart)
     if own.stock is None or wanted.above(own.stock + 0.5) < 1e-8:
         return Solved(_certain(distribution(unlimited, points_max=points_max)), given)
     given[fallback].mean = mean - wanted.beyond(own.stock)

@@ -127,7 +127,7 @@ class _Game:
     def __init__(self, game: GameTerms, assumptions: list[str]) -> None:
         self._game = game
         self._prizes = range(len(game.prizes))
-        self._fallback = game.fallback if game.on_unavailable == "fallback" else None
+        self._fallback = game.instead
         self._units = [units_of(game, i) for i in self._prizes]
         self._rates = [fsum(count * chance for count, chance in units.items()) for units in self._units]
         self._wanted = [totals(units, game.plays) for units in self._units]

@@ -97,6 +97,11 @@ class GameTerms:
     falls: Falls | None = None
 
     @property
+    def instead(self) -> int | None:
+        """The prize that a draw without a unit wins: the fallback prize; None: none, or any (`redraw`)."""
+        return self.fallback if self.on_unavailable == "fallback" else None
+
+    @property
     def wins_several(self) -> bool:
         return bool(self.wins or self.falls)
 

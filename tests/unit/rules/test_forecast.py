@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -190,8 +191,15 @@ def test_forecast_of_a_release_is_that_of_its_states() -> None:
     (one,), (other,) = found.prizes, exact.prizes
     assert (one.mean, one.run_out, one.run_out_at) == pytest.approx((other.mean, other.run_out, other.run_out_at))
     assert [found.costs.above(at) for at in range(51)] == pytest.approx([exact.costs.above(at) for at in range(51)])
-    among = large.forecast(GameTerms((prize, PrizeTerms("b", 0.3, None, 1.0)), 60), 0.0, ())
+    pair = (prize, PrizeTerms("b", 0.3, None, 1.0))
+    among = large.forecast(GameTerms(pair, 60), 0.0, ())
     assert (among.mean, among.assumptions) == (pytest.approx(exact.mean + 18), ("INDEPENDENT_PRIZES",))
+    found, exact = (of(GameTerms(pair, 60, "fallback", 1), 0.0, shown) for of in (large.forecast, chain.forecast))
+    assert found.assumptions == ("INDEPENDENT_PRIZES",) and found.cost_of == pytest.approx(exact.cost_of)
+    assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes])
+    assert [found.costs.quantile(at) for at in QUANTILES] == pytest.approx(
+        [exact.costs.quantile(at) for at in QUANTILES], abs=2
+    )
     assert forecast(GameTerms((replace(prize, per_player=1),), 60, per_player=6)).assumptions == ("PLAYERS_IN_TURN",)
 
 
@@ -413,3 +421,27 @@ def test_items_are_drawn_by_their_weights_and_caught_ones_declare_none() -> None
     found = declared(lucky_item.parse({"items": items}), GameRule(), {})
     assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}
     assert declared(None, GameRule(), {}) == {}, "caught items declare no odds"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["lose", "fallback", "redraw"])
+def test_forecast_of_a_million_plays_of_fifty_prizes_is_that_of_simulated_ones(policy: Any) -> None:
+    random, plays = Random(3), 10**6
+    chances = [0.9 * one / 1_275 for one in range(1, 51)]
+    stocks = [
+        None if nth % 5 == 0 else round(plays * one * random.uniform(0.99, 1.01)) for nth, one in enumerate(chances)
+    ]
+    prizes = tuple(PrizeTerms(str(n), *one, 1.0 + n) for n, one in enumerate(zip(chances, stocks, strict=True)))
+    found = forecast(GameTerms(prizes, plays, policy, 0 if policy == "fallback" else None))
+    left = [plays if stock is None else stock for stock in stocks]
+    limits = list(itertools.accumulate(chances))
+    for _ in range(plays):
+        prize = bisect(limits, random.random())
+        while policy == "redraw" and prize < 50 and not left[prize]:
+            prize = bisect(limits, 0.9 * random.random())
+        if prize < 50:
+            left[prize if left[prize] or policy == "lose" else 0] -= 1 if left[prize] or policy == "fallback" else 0
+    units = [(stock or plays) - rest for stock, rest in zip(stocks, left, strict=True)]
+    for prize, count in zip(found.prizes, units, strict=True):
+        assert count == pytest.approx(prize.mean, abs=6 * math.sqrt(prize.mean)), prize.id
+    assert 1e-4 < found.costs.above(sum(units[n] * prizes[n].value for n in range(50))) < 1 - 1e-4

@@ -112,6 +112,15 @@ async def test_session_outlives_looks_stock_and_an_undone_change_of_terms(world:
     assert [won["value"] for won in played["rewards"]] == [5]
 
 
+async def test_change_of_terms_is_in_the_audit_log_with_its_actor(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    await put(world, f"/games/{game_id}", on_unavailable="redraw")
+    entries = (await world.stack.admin("GET", "/admin/audit", subject_id=game_id)).data["items"]
+    (entry,) = [one for one in entries if one["action"] == "game.update"]
+    assert entry["actor"] == "staff_test"
+    assert [entry[side]["definition"]["on_unavailable"] for side in ("before", "after")] == ["lose", "redraw"]
+
+
 @pytest.mark.parametrize("limit", [{"stock": {"total": 1}}, {"constraints": {"max_per_day": 1}}])
 async def test_history_names_a_withheld_prize(world: World, limit: dict[str, Any]) -> None:
     """The promise excludes stock and caps: if they run out after the start, the published policy decides."""

@@ -1,7 +1,9 @@
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,31 @@ async def test_plays_continue_and_events_arrive_while_slots_move(
             assert "RateLimit" in (await world.round(game_id, "player_0", key="last")).headers
             await until(lambda: client.xlen(events), lambda it: it > length)
         assert stack.engine.ephemeral.lost == before
+
+
+@pytest.mark.fault(
+    "Valkey cluster loses a node, replica promoted",
+    small=300,
+    full=3_000,
+    unit="starts before it, each of another player",
+    figure="each of three nodes executes 20 to 45 % of the commands",
+)
+async def test_players_of_a_tenant_use_every_cluster_node(
+    scenario: Scenario, database_url: str, nodes: list[ClusterNode]
+) -> None:
+    settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH)
+    settings = replace(settings, trusted_proxies=TO_LOOPBACK["outbound_allow_cidrs"])
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        game_id = await world.wheel()
+        await world.start(game_id)
+        for node in nodes:
+            node.command("CONFIG", "RESETSTAT")
+        for nth in range(scenario.size):
+            await world.start(game_id, f"player_{nth}", **{"X-Forwarded-For": f"10.0.{nth // 250}.{nth % 250}"})
+        said = [node.command("INFO", "commandstats") for node in nodes]
+        counts = sorted(sum(map(int, re.findall(rb"calls=(\d+)", one))) for one in said)
+        for name, count in zip(("smallest", "middle", "largest"), counts, strict=True):
+            scenario.figure(f"{name} share of a node", 100 * count / sum(counts), "%", least=20, most=45)
 
 
 NODE_TIMEOUT_MS = "2000"

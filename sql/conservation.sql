@@ -1670,44 +1670,56 @@ WHERE n.tenant_id = $1 AND n.campaign_id = ANY($2::text[]) AND n.entries <> e.en
 
 -- name: campaign_odds
 -- Each result of a game is drawn as often as declared; undeclared results have chance 0. A sequential test: its false
--- positive rate is 1 in 10,000 per game revision, however often it runs (runtime/operations/reporting/odds_test.py).
+-- positive rate is 1 in 10,000 per game revision, however often it runs (runtime/operations/reporting/odds_test.py). Each
+-- prize group is tested by the plays of its tiers.
 WITH drawn AS (
-    SELECT g.campaign_id, d.game_id, d.revision, d.drawn::text AS result, sum(d.draws)::bigint AS draws
+    SELECT g.campaign_id, d.game_id, d.revision, d.prize_group, d.drawn::text AS result, sum(d.draws)::bigint AS draws
     FROM games AS g JOIN game_draws AS d ON d.tenant_id = $1 AND d.game_id = g.game_id
     WHERE g.tenant_id = $1 AND g.campaign_id = ANY($2::text[])
-    GROUP BY g.campaign_id, d.game_id, d.revision, d.drawn
+    GROUP BY g.campaign_id, d.game_id, d.revision, d.prize_group, d.drawn
 ),
 whole AS (
-    SELECT d.campaign_id, d.game_id, d.revision, sum(d.draws)::bigint AS plays,
+    SELECT d.campaign_id, d.game_id, d.revision, d.prize_group, sum(d.draws)::bigint AS plays,
            r.definition ->> 'reward_handler' AS handler, r.definition -> 'handler_config' AS config
     FROM drawn AS d
     JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
     WHERE r.definition ->> 'reward_handler' IN ('probability', 'lucky_item')
-    GROUP BY d.campaign_id, d.game_id, d.revision, r.definition
+       OR (r.definition ->> 'reward_handler' = 'score_to_tier' AND d.prize_group <> '')
+    GROUP BY d.campaign_id, d.game_id, d.revision, d.prize_group, r.definition
 ),
 declared AS (
-    SELECT w.campaign_id, w.game_id, w.revision, w.plays, c.result, sum(c.chance) AS chance,
+    SELECT w.campaign_id, w.game_id, w.revision, w.prize_group, w.plays, c.result, sum(c.chance) AS chance,
            count(*) OVER (PARTITION BY w.game_id, w.revision) AS results
     FROM whole AS w
     CROSS JOIN LATERAL (
+        SELECT CASE w.handler
+            WHEN 'probability' THEN w.config -> 'prizes'
+            WHEN 'score_to_tier' THEN w.config -> 'prize_groups' -> w.prize_group
+        END AS prizes
+    ) AS k
+    CROSS JOIN LATERAL (
         SELECT p ->> 'prize_id' AS result, (p ->> 'probability')::float8 AS chance
-        FROM jsonb_array_elements(w.config -> 'prizes') AS p WHERE w.handler = 'probability'
+        FROM jsonb_array_elements(k.prizes) AS p
         UNION ALL
         SELECT '', greatest(0, 1 - coalesce(sum((p ->> 'probability')::float8), 0))
-        FROM jsonb_array_elements(w.config -> 'prizes') AS p HAVING w.handler = 'probability'
+        FROM jsonb_array_elements(k.prizes) AS p HAVING w.handler <> 'lucky_item'
         UNION ALL
         SELECT i ->> 'item', (i ->> 'weight')::float8 / sum((i ->> 'weight')::float8) OVER ()
         FROM jsonb_array_elements(w.config -> 'items') AS i WHERE w.handler = 'lucky_item'
         UNION ALL
-        SELECT d.result, 0 FROM drawn AS d WHERE d.game_id = w.game_id AND d.revision = w.revision
+        SELECT d.result, 0 FROM drawn AS d
+        WHERE d.game_id = w.game_id AND d.revision = w.revision AND d.prize_group = w.prize_group
     ) AS c
-    GROUP BY w.campaign_id, w.game_id, w.revision, w.plays, c.result
+    GROUP BY w.campaign_id, w.game_id, w.revision, w.prize_group, w.plays, c.result
 )
-SELECT o.campaign_id AS id, rtrim(concat_ws(' ', o.game_id, o.revision, o.result)) AS row_id, o.campaign_id AS scope_key,
+SELECT o.campaign_id AS id,
+       rtrim(concat_ws(' ', o.game_id, o.revision, nullif(o.prize_group, ''), o.result)) AS row_id,
+       o.campaign_id AS scope_key,
        concat('about ', round((o.plays * o.chance)::numeric), ' of ', o.plays) AS expected,
        coalesce(d.draws, 0)::text AS found
 FROM declared AS o
-LEFT JOIN drawn AS d ON d.game_id = o.game_id AND d.revision = o.revision AND d.result = o.result
+LEFT JOIN drawn AS d ON d.game_id = o.game_id AND d.revision = o.revision AND d.prize_group = o.prize_group
+    AND d.result = o.result
 WHERE CASE
     WHEN o.chance <= 0 THEN coalesce(d.draws, 0) > 0
     WHEN o.chance >= 1 THEN coalesce(d.draws, 0) < o.plays

@@ -52,11 +52,12 @@ WITH of_entries AS (
 ),
 fresh AS (
     SELECT game_id, date_bin('15 minutes', played_at, '2000-01-01Z') AS quarter, revision,
+           coalesce(outcome #>> '{decided,metadata,prize_group}', '') AS prize_group,
            coalesce(outcome #>> '{decided,metadata,item}', outcome #>> '{decided,path,1,1}', '') AS drawn,
            count(*) AS plays, count(*) FILTER (WHERE wins > 0) AS wins
     FROM plays
     WHERE tenant_id = $1 AND played_at < $2 AND played_at >= $3
-    GROUP BY 1, 2, 3, 4
+    GROUP BY 1, 2, 3, 4, 5
 ),
 quarters AS (
     INSERT INTO game_quarters AS q (tenant_id, game_id, quarter, plays, wins)
@@ -75,11 +76,11 @@ sources AS (
     RETURNING 1
 ),
 draws AS (
-    INSERT INTO game_draws AS d (tenant_id, game_id, quarter, revision, drawn, draws)
-    SELECT $1, game_id, quarter, revision, drawn, plays FROM fresh
+    INSERT INTO game_draws AS d (tenant_id, game_id, quarter, revision, prize_group, drawn, draws)
+    SELECT $1, game_id, quarter, revision, prize_group, drawn, plays FROM fresh
     WHERE (SELECT count(*) FROM sources) >= 0
-    ORDER BY game_id, quarter, revision, drawn
-    ON CONFLICT (tenant_id, game_id, quarter, revision, drawn) DO UPDATE SET draws = d.draws + excluded.draws
+    ORDER BY game_id, quarter, revision, prize_group, drawn
+    ON CONFLICT (tenant_id, game_id, quarter, revision, prize_group, drawn) DO UPDATE SET draws = d.draws + excluded.draws
 )
 UPDATE figure_marks SET counted_until = $2 WHERE tenant_id = $1 AND counted_until < $2
 
@@ -224,15 +225,15 @@ ORDER BY w.cost DESC, w.prize_id
 -- name: draws
 -- Draw results per revision, with the revision's definition; $3 limits this to one game. Since the first play: the test of
 -- the odds (runtime/operations/reporting/odds_test.py) holds for no part of the draws that was chosen later.
-SELECT d.game_id, g.name, d.revision, d.drawn, sum(d.draws)::bigint AS draws,
+SELECT d.game_id, g.name, d.revision, d.prize_group, d.drawn, sum(d.draws)::bigint AS draws,
        (SELECT jsonb_build_object('handler', r.definition -> 'reward_handler', 'config', r.definition -> 'handler_config')
         FROM game_revisions AS r
         WHERE r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision) AS declared
 FROM games AS g
 JOIN game_draws AS d ON d.tenant_id = $1 AND d.game_id = g.game_id
 WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND ($3 = '' OR g.game_id = $3)
-GROUP BY d.game_id, g.name, d.revision, d.drawn
-ORDER BY d.game_id, d.revision DESC, d.drawn
+GROUP BY d.game_id, g.name, d.revision, d.prize_group, d.drawn
+ORDER BY d.game_id, d.revision DESC, d.prize_group, d.drawn
 
 -- name: names
 -- Names of prizes.

@@ -1843,15 +1843,17 @@ CREATE TABLE view_folds (
     PRIMARY KEY (tenant_id, fold_id)
 );
 
--- Draw results of a game's revision, before stock and caps apply. drawn: a prize or a lucky item; '': a loss.
+-- Draw results of a game's revision, before stock and caps apply. prize_group: of the score's tier; '': the game has none,
+-- or the score no tier. drawn: a prize or a lucky item; '': a loss.
 CREATE TABLE game_draws (
-    tenant_id text COLLATE "C" NOT NULL,
-    game_id   ident       NOT NULL,
-    quarter   timestamptz NOT NULL,
-    revision  integer     NOT NULL,
-    drawn     ident       NOT NULL,
-    draws     bigint      NOT NULL,
-    PRIMARY KEY (tenant_id, game_id, quarter, revision, drawn)
+    tenant_id   text COLLATE "C" NOT NULL,
+    game_id     ident       NOT NULL,
+    quarter     timestamptz NOT NULL,
+    revision    integer     NOT NULL,
+    prize_group text        NOT NULL DEFAULT '',
+    drawn       ident       NOT NULL,
+    draws       bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, game_id, quarter, revision, prize_group, drawn)
 );
 
 -- The logarithm of the gamma function for x >= 0.5, to ten digits: Stirling's series at x + 10. PostgreSQL has its own

@@ -245,6 +245,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "high": "The high end of the range.",
         "by_chance": "Whether `draws` is within `low` and `high`."
     },
+    "RevisionFigures": {
+        "prize_group": "For `score_to_tier`: the group of the score's tier, with its plays. Otherwise empty."
+    },
     "CampaignFigures": {
         "counted_until": "The time up to which plays are counted.",
         "players": "Distinct players, and those who played on more than one day. For one game: since it began, and returning players are those who played more than once.",

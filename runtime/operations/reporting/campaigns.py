@@ -6,7 +6,7 @@ A session has no row until it is played, so starts are counted separately (runti
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -91,7 +91,7 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         else:
             players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
         # Results that are declared but were never drawn need names too.
-        results = {name for row in draws for name in (row["drawn"], *(declared(row["declared"] or {}) or ()))}
+        results = {name for row in draws for name in (row["drawn"], *(declared(row) or ()))}
         named = await connection.fetch(_SQL["names"], tenant_id, sorted(results))
     costs = by_currency(prizes)
     day_players = {row["day"]: row["players"] for row in of_days}
@@ -188,47 +188,58 @@ def _sums(rows: Iterable[Any], names: Sequence[str], counts: Sequence[str]) -> d
 
 
 def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.RevisionFigures]:
-    """The draws of each revision with declared odds: those of `probability` and `lucky_item`."""
+    """The draws of each revision with declared odds, by the prize group of the score's tier if it has tiers."""
     made = []
-    for (game_id, revision), of_revision in groupby(rows, key=lambda row: (row["game_id"], row["revision"])):
-        drawn = list(of_revision)
-        chances = declared(drawn[0]["declared"] or {})
-        if chances is not None:
-            draws = {row["drawn"]: row["draws"] for row in drawn}
-            made.append(
-                m.RevisionFigures(
-                    game_id=game_id,
-                    name=drawn[0]["name"],
-                    revision=revision,
-                    draws=sum(draws.values()),
-                    odds=odds(chances, draws, names),
-                )
+    for _, of_revision in groupby(rows, key=lambda row: (row["game_id"], row["revision"])):
+        groups = [[*group] for _, group in groupby(of_revision, key=lambda row: row["prize_group"])]
+        tested = [(group[0], {row["drawn"]: row["draws"] for row in group}) for group in groups]
+        with_odds = [(row, draws, chances) for row, draws in tested if (chances := declared(row)) is not None]
+        results = sum(len(chances.keys() | draws.keys()) for _, draws, chances in with_odds)
+        made += [
+            m.RevisionFigures(
+                game_id=row["game_id"],
+                name=row["name"],
+                revision=row["revision"],
+                draws=sum(draws.values()),
+                odds=odds(chances, draws, names, results),
+                prize_group=row["prize_group"],
             )
+            for row, draws, chances in with_odds
+        ]
     return made
 
 
-def declared(definition: Mapping[str, Any]) -> dict[str, float] | None:
-    """The declared odds of a revision: prize or item -> chance, "" for a loss; None if it declares none."""
+def declared(drawn: Any) -> dict[str, float] | None:
+    """The declared odds of a row of draws: prize or item -> chance, "" for a loss; None if there are none."""
+    definition = drawn["declared"] or {}
     config = definition.get("config") or {}
-    chances: Counter[str] = Counter()
-    if definition.get("handler") == "probability":
-        for prize in config.get("prizes", ()):
-            chances[prize["prize_id"]] += prize["probability"]
-        chances[""] = max(0.0, 1.0 - math.fsum(chances.values()))  # type: ignore[assignment]
-    elif definition.get("handler") == "lucky_item":
-        whole = math.fsum(item["weight"] for item in config.get("items", ()))
-        for item in config.get("items", ()):
-            chances[item["item"]] += item["weight"] / whole
-    else:
-        return None
-    return dict(chances)
+    match definition.get("handler"):
+        case "probability":
+            prizes = config.get("prizes", ())
+        case "score_to_tier" if drawn["prize_group"]:
+            prizes = config["prize_groups"][drawn["prize_group"]]
+        case "lucky_item":
+            whole = math.fsum(item["weight"] for item in config.get("items", ()))
+            return _summed((item["item"], item["weight"] / whole) for item in config.get("items", ()))
+        case _:
+            return None
+    chances = _summed((prize["prize_id"], prize["probability"]) for prize in prizes)
+    return {**chances, "": max(0.0, 1.0 - math.fsum(chances.values()))}
 
 
-def odds(chances: Mapping[str, float], draws: Mapping[str, int], names: Mapping[str, str]) -> list[m.OddsFigures]:
-    """The observed and expected count of each result that is declared or was drawn."""
+def _summed(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, chance in pairs:
+        found[name] = found.get(name, 0.0) + chance
+    return found
+
+
+def odds(
+    chances: Mapping[str, float], draws: Mapping[str, int], names: Mapping[str, str], results: int
+) -> list[m.OddsFigures]:
+    """The observed and expected count of each result that is declared or was drawn. results: of all groups."""
     whole = sum(draws.values())
     found = []
-    results = len(chances.keys() | draws.keys())
     for drawn in sorted(chances.keys() | draws.keys(), key=lambda name: (not name, -chances.get(name, 0.0), name)):
         chance, count = min(1.0, chances.get(drawn, 0.0)), draws.get(drawn, 0)
         low, high = expected_range(whole, chance, results)

@@ -9,6 +9,7 @@ from tests.support.operator import Operator
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
+from tests.support.world import EGGS
 
 PLAYERS, PLAYS = 3, 4
 
@@ -30,9 +31,9 @@ async def played(module_stack: Stack) -> dict[str, str]:
     return {"campaign": campaign_id, "prize": prize_id, "game": games[0], "other": games[1]}
 
 
-async def play(stack: Stack, game_id: str, player: str) -> None:
+async def play(stack: Stack, game_id: str, player: str, **payload: int) -> None:
     start = await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)
-    body = {"session_id": start.data["session_id"], "payload": {}}
+    body = {"session_id": start.data["session_id"], "payload": payload}
     assert (await stack.consumer("POST", f"/games/{game_id}/play", body, player=player)).data
 
 
@@ -100,6 +101,23 @@ async def test_figures_count_a_start_that_is_decided_again_once(module_stack: St
     for _ in range(5):
         assert [code == "OK" for code in await asyncio.gather(*map(start, players))] == [True, False] * 4
     assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
+
+
+async def test_figures_compare_draws_with_the_odds_of_the_score(module_stack: Stack) -> None:
+    campaign_id, prize = (await make_campaign(module_stack))["id"], await make_prize(module_stack)
+    tiers = [{"min": 10 * n, "max": 10 * n + 9, "prize_group": name} for n, name in enumerate(("tin", "gold"))]
+    groups = {name: [{"prize_id": prize, "probability": p}] for name, p in (("tin", 0.0), ("gold", 1.0))}
+    game = wheel(campaign_id, **EGGS, handler_config={"tiers": tiers, "prize_groups": groups})
+    game_id = (await module_stack.admin("POST", "/admin/games", game)).data["id"]
+    for score in (1, 2, 11, 99):
+        await play(module_stack, game_id, "ann", score=score, duration_ms=9)
+    await settle(module_stack)
+    gold, tin = (await figures(module_stack, campaign_id))["odds"]
+    assert [(one["prize_group"], one["draws"], one["odds"][0]["draws"]) for one in (gold, tin)] == [
+        ("gold", 1, 1),
+        ("tin", 2, 0),
+    ]
+    assert [one["declared"] for one in (*gold["odds"], *tin["odds"])] == [1.0, 0.0, 0.0, 1.0]
 
 
 async def test_figures_compare_draws_with_odds_of_their_revision(module_stack: Stack, played: dict[str, str]) -> None:

@@ -482,16 +482,24 @@ BOARDS: Final[dict[str, Case]] = {
             ('g1', 1, 'probability', '{"prizes": [{"prize_id": "mug", "probability": 0.1}]}'),
             ('g1', 2, 'probability', '{"prizes": [{"prize_id": "mug", "probability": 0.1}]}'),
             ('g2', 1, 'lucky_item', '{"items": [{"item": "coin", "weight": 3}, {"item": "gem", "weight": 0}]}'),
-            ('g4', 1, 'moments', '{"prizes": [{"prize_id": "mug"}]}')) AS r (game, revision, handler, config);
-        INSERT INTO game_draws (game_id, quarter, revision, drawn, draws)
-        SELECT game, timestamptz '2026-03-02' + nth * interval '15 minutes', revision, drawn, draws FROM (VALUES
-            ('g1', 1, 1, 'mug', 700), ('g1', 2, 1, 'mug', 500), ('g1', 1, 1, '', 8800),
-            ('g1', 1, 2, 'mug', 1120), ('g1', 1, 2, '', 8880),
-            ('g2', 1, 1, 'coin', 9), ('g2', 1, 1, 'gem', 1), ('g2', 1, 1, 'cup', 2),
-            ('g4', 1, 1, 'mug', 9)) AS d (game, nth, revision, drawn, draws)""",
+            ('g4', 1, 'moments', '{"prizes": [{"prize_id": "mug"}]}'),
+            ('g4', 2, 'score_to_tier', '{"prize_groups": {"tin": [{"prize_id": "mug", "probability": 0.1}],
+                                                          "gold": [{"prize_id": "mug", "probability": 0.5}]}}')
+        ) AS r (game, revision, handler, config);
+        INSERT INTO game_draws (game_id, quarter, revision, prize_group, drawn, draws)
+        SELECT game, timestamptz '2026-03-02' + nth * interval '15 minutes', revision, prize_group, drawn, draws
+        FROM (VALUES
+            ('g1', 1, 1, '', 'mug', 700), ('g1', 2, 1, '', 'mug', 500), ('g1', 1, 1, '', '', 8800),
+            ('g1', 1, 2, '', 'mug', 1120), ('g1', 1, 2, '', '', 8880),
+            ('g2', 1, 1, '', 'coin', 9), ('g2', 1, 1, '', 'gem', 1), ('g2', 1, 1, '', 'cup', 2),
+            ('g4', 1, 1, '', 'mug', 9),
+            ('g4', 1, 2, 'tin', 'mug', 1200), ('g4', 1, 2, 'tin', '', 8800), ('g4', 1, 2, '', '', 999),
+            ('g4', 1, 2, 'gold', 'mug', 5000), ('g4', 1, 2, 'gold', '', 5000)
+        ) AS d (game, nth, revision, prize_group, drawn, draws)""",
         "camp,oth,two",
         """camp|g1 1 mug|about 1000 of 10000|1200; camp|g1 1|about 9000 of 10000|8800
-           oth|g2 1 coin|about 12 of 12|9; oth|g2 1 gem|about 0 of 12|1; oth|g2 1 cup|about 0 of 12|2""",
+           oth|g2 1 coin|about 12 of 12|9; oth|g2 1 gem|about 0 of 12|1; oth|g2 1 cup|about 0 of 12|2
+           two|g4 2 tin mug|about 1000 of 10000|1200; two|g4 2 tin|about 9000 of 10000|8800""",
     ),
 }
 

@@ -146,9 +146,9 @@ async def test_figures_are_of_the_campaigns_games_in_a_half_open_interval(connec
     assert await ask(connection, "figures.hours", *some, "", "Asia/Tokyo") == [(first, 23, 10, 6)]
     assert await ask(connection, "figures.hours", *some, "g", "UTC") == [(first, 14, 2, 1)]
     assert await ask(connection, "figures.hours", *some, "s", "UTC") == []
-    draws = [("g", "Wheel", 2, "mug", 4), ("g", "Wheel", 1, "mug", 3), ("h", "Box", 1, "mug", 5)]
-    assert [row[:5] for row in await ask(connection, "figures.draws", "camp", "")] == draws
-    assert [row[:5] for row in await ask(connection, "figures.draws", "camp", "g")] == draws[:2]
+    draws = [("g", "Wheel", 2, "", "mug", 4), ("g", "Wheel", 1, "", "mug", 3), ("h", "Box", 1, "", "mug", 5)]
+    assert [row[:6] for row in await ask(connection, "figures.draws", "camp", "")] == draws
+    assert [row[:6] for row in await ask(connection, "figures.draws", "camp", "g")] == draws[:2]
 
 
 async def test_player_figures_are_of_the_campaigns_days_and_a_game(connection: asyncpg.Connection) -> None:

@@ -9425,6 +9425,11 @@ class RevisionFigures(betterproto2.Message):
 
     odds: "list[OddsFigures]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
 
+    prize_group: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    For `score_to_tier`: the group of the score's tier, with its plays. Otherwise empty.
+    """
+
 
 default_message_pool.register_message("game.v1", "RevisionFigures", RevisionFigures)
 

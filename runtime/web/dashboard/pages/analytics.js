@@ -162,10 +162,10 @@ function Cost({ figures: { prizes } }) {
 function Odds({ figures: { odds } }) {
   return odds.map((/** @type {any} */ one) => {
     const off = one.odds.filter((/** @type {any} */ { by_chance: fine }) => !fine).length;
-    const title = say("analytics.odds", { name: one.name, revision: one.revision });
-    return html`<${Section} key=${`${one.game_id} ${one.revision}`} title=${title} note=${say("analytics.draws", { count: one.draws })}>
+    const title = `${say("analytics.odds", { name: one.name, revision: one.revision })}${one.prize_group && `: ${one.prize_group}`}`;
+    return html`<${Section} key=${`${one.game_id} ${one.revision} ${one.prize_group}`} title=${title} note=${say("analytics.draws", { count: one.draws })}>
       <p class=${off ? "odds-off" : "quiet"}>${off ? say("analytics.odds_off", { count: off }) : say("analytics.odds_fine")}</p>
-      <${Numbers} open caption=${title} name=${`odds-${one.revision}`} items=${one.odds.map((/** @type {any} */ row) => ({ ...row, name: row.drawn ? row.name : say("analytics.loss") }))} columns=${[
+      <${Numbers} open caption=${title} name=${`odds-${one.revision}${one.prize_group}`} items=${one.odds.map((/** @type {any} */ row) => ({ ...row, name: row.drawn ? row.name : say("analytics.loss") }))} columns=${[
         { key: "name", title: say("analytics.drawn") },
         { key: "declared", title: say("analytics.declared"), show: (/** @type {any} */ row) => share(row.declared) },
         { key: "draws", title: say("analytics.realised"), show: (/** @type {any} */ row) => `${number(row.draws)}\u00a0(${share(one.draws ? row.draws / one.draws : 0)})` },

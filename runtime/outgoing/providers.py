@@ -25,6 +25,9 @@ ERROR_CHARACTERS_MAX: Final = 500
 ANSWER_CHARACTERS_MAX: Final = 2_048
 """The most characters stored of a response."""
 
+_WORD_LENGTH_MIN: Final = 8
+"""The length from which a word of a header's value is redacted."""
+
 _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade"})
 """Transport headers: a receiver's config cannot set them, nor the signature's headers."""
 
@@ -171,7 +174,10 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
     """
     if not _PERSONAL.isdisjoint(request.body):
         return ""
-    confidential = {*credentials, *(str(value) for value in (request.config.get("headers") or {}).values())}
+    headers = [str(value) for value in (request.config.get("headers") or {}).values()]
+    confidential = {*credentials, *headers}
+    # The token after `Bearer`, for instance.
+    confidential |= {word for value in headers for word in value.split() if len(word) >= _WORD_LENGTH_MIN}
     for secret in request.secrets:
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")

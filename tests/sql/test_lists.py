@@ -8,7 +8,8 @@ from tests.support.bare_rows import scene
 
 SCENE: Final = """
 + tenants tenant_id name: t T;
-+ campaigns tenant_id=t campaign_id merchant_id name=C: camp shop | camp_2 other | camp_3 '';
++ merchants tenant_id=t merchant_id name status: shop S active | other O suspended;
++ campaigns tenant_id=t campaign_id merchant_id name=C status: camp shop active | camp_2 other paused | camp_3 '' draft;
 + rewards tenant_id=t player_id prize_id campaign_id game_id name=Mug type=goods value=5 quantity=1 reward_id status
     expires_at: ann mug camp game r3 won - | ann mug camp_2 game r1 won - | ann cup camp game r2 won - |
     ann mug camp game_2 r6 won - | ann mug camp game r5 claimed - |
@@ -19,6 +20,9 @@ SCENE: Final = """
     k2 r8 mug camp pending | k1 r9 mug camp_2 pending | k3 r5 cup camp pending | k4 r2 mug camp_3 dead;
 + codes tenant_id=t prize_id code_id key_id=k ciphertext code_hash reward_id: mug c3 three 3 r3 | mug c9 nine 9 r9 |
     mug c0 zero 0 - | p2 c0 zero 0 -;
++ claim_answers tenant_id=t reward_id answers='[]': r5;
++ contacts tenant_id=t contact_id player_id type value verified: x6 ann phone 7 true | x7 ann email a@ true |
+    x8 ann email late@ false | x9 bob email b@ true;
 + balances tenant_id=t player_id scope_key currency balance=1: ann camp leaf | ann camp_2 coin | ann camp coin |
     ann camp_2 acorn | bob camp coin;
 + ledger_entries tenant_id=t player_id scope_key currency entry_id seq amount=1 balance_after=1 reason=adjustment
@@ -30,17 +34,24 @@ INSERT INTO stock (tenant_id, prize_id) SELECT tenant_id, prize_id FROM prizes;
 + games tenant_id=t campaign_id name type game_id status: camp Wheel spin g3 active | camp_2 Wheel spin g1 active |
     camp_3 Wheel egg g2 active | camp Card spin g5 active | camp Wheel spin g4 archived | camp Wheel spin g6 paused;
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) SELECT tenant_id, game_id, 1, '{}' FROM games;
-+ quests tenant_id=t campaign_id name type turns=1 quest_id status: camp Visit daily q3 active |
-    camp_2 Visit daily q1 active | camp_3 Visit weekly q2 active | camp Share daily q5 draft |
-    camp Visit daily q4 archived;
++ quests tenant_id=t campaign_id name type turns=1 quest_id status condition: camp_2 Visit one_time q1 active - |
+    camp Visit daily q3 active '{"count": 2}' | camp_3 Visit weekly q2 active - | camp Share daily q5 draft - |
+    camp Visit daily q4 archived -;
++ quest_completions tenant_id=t turns=1 balance_after=1 event_id='' quest_id player_id period idempotency_key
+    completed_at: q3 ann d2 - (now()) | q3 ann d1 key (now()) | q3 bob d3 key (now()) | q4 ann d4 - (now()) |
+    q3 ann d0 - (now() - interval '20 days') | q1 ann once - (now() - interval '20 days');
 + turn_balances tenant_id=t player_id campaign_id balance=1: ann camp_2 | ann camp_3 | ann camp | bob camp;
 + leaderboards tenant_id=t campaign_id name metric=score mode=sum board_id status: camp Top b3 active |
     camp_2 Top b1 active | camp_3 Top b2 finalized | camp Best b5 active | camp Top b4 archived;
 INSERT INTO plays (tenant_id, game_id, player_id, revision, seed, client_seed, payload, outcome, score, wins, points,
                    play_id, session_id)
-    SELECT 't', game, player, 1, '', '', '{}', '{}', 0, 0, 0, play, 'sess_x.y.' || play
+    SELECT 't', game, player, 1, '', '', '{}', '{}', 0, 0, 0, play,
+           'sess_x.y.' || encode(sha256(play::bytea), 'hex')
     FROM (VALUES ('game', 'ann', 'y2'), ('game', 'ann', 'y1'), ('game', 'ann', 'y3'), ('game_2', 'ann', 'y4'),
-                 ('game', 'bob', 'y5')) AS v (game, player, play);
+                 ('game', 'bob', 'y5'), ('g1', 'cat', 'y6')) AS v (game, player, play);
+INSERT INTO promised_terms (tenant_id, game_id, terms, revision_hash)
+    SELECT 't', game, play::bytea, encode(sha256(play::bytea), 'hex')
+    FROM (VALUES ('game', 'y2'), ('game', 'y1'), ('game_2', 'y3')) AS v (game, play);
 """
 """A base row of each kind, and others that each differ from it in one thing; not in the order of the list."""
 
@@ -69,16 +80,49 @@ quests.turns campaign_id: ann '' - 20 = camp camp_2 camp_3 | $2 bob = camp | $3 
     $4 camp $5 1 = camp_2;
 leaderboards.list id: '' '' % '' - 20 = b5 b3 b2 b1 | $3 archived = b4 | $2 camp_2 = b1 | $4 %best% = b5 |
     $5 shop = b5 b3 b2 | $6 b5 $7 2 = b3 b2;
+quests.own id periods: '' ann - 20 = q3-d1+d2 q1-once | $3 bob = q3-d3 q1- | $2 camp_2 = q1-once |
+    $4 q3 = q1-once | $5 1 = q3-d1+d2;
+quests.completed quest_id period: ann [camp,camp_2] = q1-once q3-d1 q3-d2 | $2 bob = q3-d3 | $3 [camp] = q3-d1 q3-d2;
+quests.progress quest_id: ann [q1,q3] [0,0] = q3;
+quests.has_completions exists: q3 = True | $2 q5 = False;
+quests.get id: q3 '' true = q3 | $3 shop = q3 | $3 other = nothing;
+quests.for_completion campaign_id merchant_suspended periods replay_turns: q3 ann key = camp-False-d1+d2-1 |
+    $4 none = camp-False-d1+d2- | $2 q1 = camp_2-True-once-;
+rewards.get reward_id status channel answered: r4 '' false = r4-expired-none-False | $2 r5 = r5-claimed-webhook-True |
+    $2 r1 $3 other = r1-won-none-False | $2 r1 $3 shop = nothing;
+rewards.get_locked reward_id status channel: r4 '' false = r4-expired-none | $2 r8 = r8-won-webhook |
+    $2 r1 $3 other = r1-won-none | $2 r1 $3 shop = nothing;
+rewards.sealed player_id ciphertext: r9 '' false = ann-nine | $2 r3 = ann- | $2 r1 $3 other = ann- |
+    $2 r1 $3 shop = nothing;
+rewards.code ciphertext: r9 = nine | $2 r3 = nothing;
+rewards.contact value: ann [email,phone] = a@ | $3 [phone] = 7 | $2 bob = b@;
+fulfillment.dead id merchant_id: [k3,k4] = k4-;
 fulfillment.list task_id: '' '' '' '' - 20 = k4 k3 k2 k1 | $2 dead = k4 | $3 camp_2 = k1 | $4 cup = k3 |
     $5 shop = k4 k3 k2 | $6 k4 $7 2 = k3 k2;
 fulfillment.search task_id: '' '' '' '' - 0 0 '' ~ - 20 = k4 k3 k2 k1 | $2 dead = k4 | $3 camp_2 = k1 | $4 cup = k3 |
     $5 shop = k4 k3 k2 | $9 k2 $10 k4 = k3 k2 | $11 k4 $12 2 = k3 k2;
+play.play play_id terms: y2 '' = y2-y2 | $2 y3 = y3- | $2 y6 $3 other = y6- | $2 y6 $3 shop = nothing;
+play.prizes prize_id: [p3] [] = p3;
 play.history play_id: game ann - 20 = y3 y2 y1 | $2 game_2 = y4 | $4 y3 $5 1 = y2;
 """
-"""Each list, its key, its arguments after the tenant = what they show | other arguments, by number = what those show.
+"""A read, its columns, its arguments after the tenant = what they show | other arguments, by number = what those show.
 
 '' is an empty text, and - is NULL: from the first row on.
 """
+
+CONSTANTS: Final = {"''": "", "-": None, "true": True, "false": False}
+
+
+def value_of(word: str) -> Any:
+    if word[0] == "[":
+        return [value_of(one) for one in filter(None, word[1:-1].split(","))]
+    return CONSTANTS.get(word, int(word) if word.isdigit() else word)
+
+
+def text_of(value: Any) -> str:
+    if isinstance(value, list):
+        return "+".join(sorted(value))
+    return value.decode() if isinstance(value, bytes) else "" if value is None else str(value)
 
 
 def cases() -> Iterator[tuple[str, list[str], list[Any], str]]:
@@ -91,8 +135,7 @@ def cases() -> Iterator[tuple[str, list[str], list[Any], str]]:
             arguments = list(plain)
             for place, word in zip(changes[::2], changes[1::2], strict=True):
                 arguments[int(place[1:]) - 2] = word
-            values = [{"''": "", "-": None}.get(one, int(one) if one.isdigit() else one) for one in arguments]
-            yield name, key, values, " ".join(shown)
+            yield name, key, [value_of(word) for word in arguments], " ".join(shown)
 
 
 def statement(name: str) -> str:
@@ -100,11 +143,11 @@ def statement(name: str) -> str:
     return sql.load(file)[its]
 
 
-async def test_lists_show_what_their_filters_ask_for_in_order(connection: asyncpg.Connection) -> None:
+async def test_reads_show_what_their_arguments_ask_for_in_order(connection: asyncpg.Connection) -> None:
     faults = []
     for name, key, arguments, expected in cases():
         rows = await connection.fetch(statement(name), "t", *arguments)
-        shown = " ".join("-".join(row[column] for column in key) for row in rows)
+        shown = " ".join("-".join(text_of(row[column]) for column in key) for row in rows) or "nothing"
         if shown != expected:
             faults.append(f"{name}{arguments} shows {shown}, not {expected}")
     assert faults == []
@@ -116,7 +159,6 @@ async def test_code_is_shown_with_its_reward_once_delivered(connection: asyncpg.
 
 
 async def test_reward_search_marks_claims_with_answers(connection: asyncpg.Connection) -> None:
-    await connection.execute("INSERT INTO claim_answers (tenant_id, reward_id, answers) VALUES ('t', 'r5', '[]')")
     rows = await connection.fetch(statement("rewards.search"), "t", "", "", "", "", "", "", FROM_THE_FIRST, 20)
     assert [row["reward_id"] for row in rows if row["answered"]] == ["r5"]
 

@@ -44,6 +44,10 @@ async def filled(
     await database.execute(
         "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, 'gus', 'guest')", TENANT
     )
+    entry = (
+        "INSERT INTO entries (tenant_id, campaign_id, player_id, entry_id, revision) VALUES ($1, 'camp', 'ann', 'e', 2)"
+    )
+    await database.execute(entry, TENANT)
     yield database
     await database.close()
 
@@ -70,6 +74,7 @@ def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") 
 def whole(changes: Changes | None = None) -> Changes:
     changes = changes or Changes(catalog_version=1)
     changes.require_guest("gus")
+    changes.require_entry("ann", "camp", 2)
     changes.begin_history("game")
     changes.plays.append(a_play())
     changes.count_play(PlayCount("game", "ann", TODAY, 1, cap=5, day_cap=5))

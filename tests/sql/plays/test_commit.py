@@ -84,6 +84,9 @@ def add(name: str, row: Any) -> Spoil:
 SPOILT: Final[dict[str, tuple[str, Spoil]]] = {
     # The guard that refuses a good batch, and what makes it do so.
     "catalog": ("catalog", lambda changes: setattr(changes, "catalog_version", 2)),
+    "entry that changed": ("entry", lambda changes: changes.require_entry("ann", "camp", 3)),
+    "entry of another": ("entry", lambda changes: changes.require_entry("bob", "camp", 2)),
+    "entry to another campaign": ("entry", lambda changes: changes.require_entry("ann", "camp_z", 2)),
     "session": ("session", add("plays", a_play("play_used"))),
     "idempotency key": ("session", add("plays", a_play(key="used"))),
     "plays": ("plays", lambda changes: count(changes, 2, cap=1)),
@@ -186,6 +189,11 @@ async def test_commit_changes_only_the_rows_that_it_names(database: Database) ->
         SPOILT[part][1](changes)
         with pytest.raises(Guarded):
             await commit(database, changes)
+    # Nor is a tenant whose games all have a history waited for.
+    debut = Changes(catalog_version=1)
+    debut.begin_history("game")
+    text, arguments = statement_of({TENANT: debut, "next": Changes(catalog_version=2)})
+    assert await database.fetchrow(text, *arguments)
 
 
 @pytest.mark.parametrize(("cap", "guard"), [("per_day", "prize_day"), ("per_user", "prize_player")])
@@ -255,8 +263,9 @@ async def test_task_is_due_at_once_unless_delivered(database: Database) -> None:
     for status in ("pending", "delivered"):
         changes.tasks.append(NewTask(status, f"reward_{status}", "prize_a", "camp", "ann", "webhook", status))
     await commit(database, changes)
-    rows = await database.fetch("SELECT task_id, next_attempt_at - created_at AS due FROM tasks")
-    assert {row["task_id"]: row["due"] for row in rows} == {"pending": timedelta(0), "delivered": None}
+    rows = await database.fetch("SELECT task_id, next_attempt_at - created_at AS due, attempts FROM tasks")
+    found = {row["task_id"]: (row["due"], row["attempts"]) for row in rows}
+    assert found == {"pending": (timedelta(0), 0), "delivered": (None, 1)}
 
 
 def coded(*reward_ids: str) -> Changes:
@@ -348,6 +357,11 @@ def _stock(changes: Changes) -> None:
         changes.stock[prize] = StockTake(prize, 1)
 
 
+def _guests(changes: Changes) -> None:
+    for player in ("zoe", "abe"):
+        changes.require_guest(player)
+
+
 def _standings(changes: Changes) -> None:
     changes.awards += [StandingAward("board_z", 1, "reward_1"), StandingAward("board_0", 1, "reward_2")]
 
@@ -362,6 +376,11 @@ ORDERS: Final[dict[str, tuple[str, str, Callable[[Changes], None]]]] = {
         "player_id",
         "INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES ($1, $2, 'camp', 'coin', 5)",
         _balances,
+    ),
+    "players": (
+        "player_id",
+        "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, $2, 'guest')",
+        _guests,
     ),
     "stock": ("prize_id", "INSERT INTO stock VALUES ($1, $2, 9, 9, 0)", _stock),
     "leaderboard_standings": (

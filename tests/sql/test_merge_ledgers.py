@@ -13,7 +13,7 @@ from runtime.stores.database import Database
 from tests.support.bare_rows import scene
 from tests.support.commits import TENANT, filled
 from tests.support.invariants import CHAIN, LEDGERS, check_sums
-from tests.support.locks import blocked
+from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import rows, undone
 
@@ -162,16 +162,60 @@ async def test_plays_move_and_name_each_game_once_also_if_archived(connection: a
 
 async def test_first_count_waits_for_a_merge(connection: asyncpg.Connection, rival: asyncpg.Connection) -> None:
     await connection.execute(
-        scene("""+ campaigns tenant_id=t campaign_id name='' entry: c '{"max_entries": 9}' | free {};
+        scene("""+ campaigns tenant_id=t campaign_id name='' entry: c '{"max_entries": 9}' | free {} |
+        b '{"max_entries": 9}' | d '{"max_entries": 9}' | of_gus '{"max_entries": 9}' | of_ann '{"max_entries": 9}' |
+        late_gus '{"max_entries": 9}' | late_ann '{"max_entries": 9}';
     + entries tenant_id=t campaign_id player_id entry_id counted: c gus e1 true | c ann e2 true | c bob e3 true |
-        c cas e4 false | free gus e5 true | free ann e6 true;""")
+        c cas e4 false | free gus e5 true | free ann e6 true | b gus e7 true | b ann e8 true | d gus e9 true |
+        d ann f1 true | of_gus gus f2 true | of_gus bob f3 true | of_ann ann f4 true | of_ann bob f5 true |
+        late_gus gus f6 false | late_gus ann f7 true | late_ann gus f8 true | late_ann ann f9 false;
+    + entry_counts tenant_id=t campaign_id entries: of_gus 2 | d 2;
+    + entry_consents tenant_id=t entry_id consent_id=terms text_sha256='' given=true revision: e1 1 | e2 1 |
+        e3 (-5);""")
     )
     async with connection.transaction():
-        for name in ("lock_entry_counts", "end_entries"):
-            await ask(connection, f"merging.{name}", "gus", "ann")
+        await ask(connection, "merging.lock_forms", "gus", "ann")
+        assert await held(rival, "campaigns", "campaign_id") == {"b", "c", "d", "free"}
+        await ask(connection, "merging.lock_entry_counts", "gus", "ann")
+        made = "SELECT string_agg(campaign_id, ' ' ORDER BY ctid) FROM entry_counts WHERE campaign_id IN ('b', 'c')"
+        assert await connection.fetchval(made) == "b c"
+        await ask(connection, "merging.end_entries", "gus", "ann")
         counting = await blocked(connection, ask(rival, "entries.begin_count", "c"))
     await counting
-    assert await rows(connection, "entry_counts", "campaign_id, entries") == [("c", 2)]
+    counts = await rows(connection, "entry_counts", "campaign_id, entries")
+    assert counts == [("b", 1), ("c", 2), ("d", 1), ("of_gus", 2)]
+    left = await connection.fetch("SELECT entry_id, counted, has_guests FROM entries ORDER BY entry_id")
+    assert {row[0]: row[2] for row in left} == {
+        **dict.fromkeys(("e2", "e6", "e8", "f1", "f7", "f9"), True),
+        **dict.fromkeys(("e3", "e4", "f2", "f3", "f4", "f5"), False),
+    }
+    assert [row[0] for row in left if not row[1]] == ["e4"]
+    receipts = await rows(connection, "entry_consents", "entry_id, revision")
+    assert receipts == [("e2", -999_999), ("e2", 1), ("e3", -5)]
+    await ask(connection, "merging.move_entries", "gus", "ann")
+    assert {row[0] for row in await rows(connection, "entries", "entry_id, player_id") if row[1] == "ann"} == {
+        *("e2", "e6", "e8", "f1", "f2", "f4", "f7", "f9")
+    }
+
+
+async def test_invitations_and_redemptions_move_and_keep_keys_that_the_player_has_not_used(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(
+        scene("""
+    + referrals tenant_id=t player_id campaign_id inviter_id: gus c1 eve | gus c2 eve | ann c2 fay | bob c1 fay;
+    + redemptions tenant_id=t redemption_id pack_id=p campaign_id=c1 turns=1 currency='' scope_key='' amount=0
+        balance_after=0 player_id idempotency_key code_hash: x1 gus both 1 | x2 gus guests 2 | x3 ann both 3 |
+        x4 bob guests 4;""")
+    )
+    for name in ("move_referrals", "move_redemptions"):
+        await ask(connection, f"merging.{name}", "gus", "ann")
+    assert await rows(connection, "referrals", "player_id, campaign_id, inviter_id") == [
+        *(("ann", "c1", "eve"), ("ann", "c2", "fay"), ("bob", "c1", "fay"), ("gus", "c2", "eve"))
+    ]
+    assert await rows(connection, "redemptions", "redemption_id, player_id, idempotency_key") == [
+        *(("x1", "ann", None), ("x2", "ann", "guests"), ("x3", "ann", "both"), ("x4", "bob", "guests"))
+    ]
 
 
 async def test_quest_events_of_the_guest_move_to_the_player(connection: asyncpg.Connection) -> None:

@@ -14,7 +14,8 @@ from tests.support.waiting import HANG_SECONDS
 
 SCENE: Final = """
 + tenants tenant_id=t name: T;
-+ players tenant_id=t player_id auth_method merged_into: gus guest - | bob external x | ann external y | gil guest bob;
++ players tenant_id=t player_id auth_method merged_into unsubscribed: gus guest - '{reminder,win}' |
+    bob external x {} | ann external y '{win,news}' | gil guest bob {};
 + contacts tenant_id=t contact_id player_id type value: c gus email g;
 """
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
@@ -64,9 +65,13 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
     assert await ask(connection, "merging.has_contacts", "ann") == [(False,)]
     assert await ask(connection, "merging.lock_target", "gil") == [("bob",)]
     assert await ask(connection, "merging.lock_target", "ann") == []
-    await ask(connection, "merging.end_guest", "gus", "ann")
+    for guest, player in (("gus", "ann"), ("gil", "unknown")):
+        await ask(connection, "merging.end_guest", guest, player)
+    assert await connection.fetchval("SELECT unsubscribed FROM players WHERE player_id = 'ann'") == [
+        *("news", "reminder", "win")
+    ]
     assert await rows(connection, "players", "player_id, merged_into, auth_method") == [
-        *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest"))
+        *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "unknown", "guest"), ("gus", "ann", "guest"))
     ]
 
 
@@ -79,6 +84,7 @@ HELD: Final = scene("""
     r1 gus | r3 ann;
 + tasks tenant_id=t task_id reward_id prize_id=mug campaign_id=c1 player_id channel=webhook status=pending: k2 r1 gus |
     k1 r2 gus | k3 r3 ann;
++ leaderboards tenant_id=t board_id name=B metric=score mode=sum status: b2 active | b1 active | b3 finalized;
 """)
 
 
@@ -86,6 +92,7 @@ HELD: Final = scene("""
     ("name", "arguments", "table", "key", "in_order"),
     [
         ("lock_players", ("gus", "ann"), "players", "player_id", "ann gus"),
+        ("lock_boards", (), "leaderboards", "board_id", "b1 b2"),
         ("lock_plays", ("gus",), "plays", "play_id", "y1 y2"),
         ("lock_turns", ("gus", "ann"), "turn_balances", "player_id || '/' || campaign_id", "ann/c2 gus/c1 gus/c2"),
         (
@@ -124,10 +131,11 @@ async def test_merge_locks_rows_of_both_in_order(
 
 SURPLUS: Final = scene("""
 + prizes tenant_id=t prize_id name type max_per_user: mug M goods 2 | cup C goods 0 | can K goods 1 | pts P points 4 |
-    just P points 2 | full P points 2 | free P points 0 | all P points 1;
+    just P points 2 | full P points 2 | free P points 0 | all P points 1 |
+    open P points 0;
 + prize_players tenant_id=t prize_id player_id awarded: free gus 1 | pts bob 9 | mug bob 9 | pts gus 4 | pts ann 1 |
     mug gus 3 | mug ann 1 | cup gus 2 | cup ann 5 | can gus 1 | just gus 2 | just ann 1 | full gus 1 | full ann 1 |
-    all gus 1 | all ann 1;
+    all gus 1 | all ann 1 | open gus 1 | open ann 1;
 + rewards tenant_id=t reward_id player_id prize_id campaign_id=c1 name=M type value=1 quantity status:
     m1 gus mug goods 1 won | m2 gus mug goods 1 fulfilled | m3 gus mug goods 1 won | c1 gus cup goods 1 won |
     k1 gus can goods 1 won | b1 bob mug goods 1 won | p1 gus pts points 1 won | b2 bob pts points 5 won |
@@ -154,7 +162,8 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
     FROM (VALUES ('y1', 'gus', 'pts:points:1:10.9'), ('y2', 'gus', 'pts:points:2:20.9 pts:goods:1:9'),
                  ('y3', 'gus', 'pts:points:1:30 all:points:1:7'), ('y4', 'gus', 'pts:points:1:40'),
                  ('y5', 'gus', 'pts:points:1:50'), ('y6', 'gus', 'pts:points:1:60'), ('y7', 'bob', 'pts:points:1:70'),
-                 ('y8', 'gus', 'just:points:1:1 full:points:2:1 free:points:1:1'), ('y9', 'gus', 'all:points:1:8'))
+                 ('y8', 'gus', 'just:points:1:1 full:points:2:1 free:points:1:1 open:points:1:1'),
+                 ('y9', 'gus', 'all:points:1:8'))
         AS v (play, player, rewards);
 """)
 
@@ -222,18 +231,18 @@ async def test_counts_of_capped_prizes_are_read_and_locked(connection: asyncpg.C
     await connection.execute("INSERT INTO prize_players VALUES ('t', 'bobs', 'bob', 1)")
     async with connection.transaction(), pool.acquire() as rival:
         await ask(connection, "merging.lock_prize_counts", "gus", "ann")
-        everywhere = {"pts", "mug", "cup", "can", "just", "full", "free", "all"}
+        everywhere = {"pts", "mug", "cup", "can", "just", "full", "free", "all", "open"}
         expected = {f"{player}/{prize}" for player in ("gus", "ann") for prize in everywhere} - {"ann/can", "ann/free"}
         assert await held(rival, "prize_players", "player_id || '/' || prize_id") == expected
         of_ann = dict(await connection.fetch("SELECT prize_id, awarded FROM prize_players WHERE player_id = 'ann'"))
-        assert of_ann == {"pts": 1, "mug": 1, "cup": 5, "can": 0, "just": 1, "full": 1, "free": 0, "all": 1}
+        assert of_ann == {"pts": 1, "mug": 1, "cup": 5, "can": 0, "just": 1, "full": 1, "free": 0, "all": 1, "open": 1}
         made = "SELECT array_agg(prize_id ORDER BY prize_id) FROM prize_players WHERE player_id = 'ann' AND awarded = 0"
         assert await connection.fetchval(made) == ["can", "free"]
 
 
 async def test_counts_of_prizes_move_except_the_surplus(connection: asyncpg.Connection) -> None:
     await connection.execute(SURPLUS)
-    await connection.execute("DELETE FROM prize_players WHERE prize_id IN ('just', 'full', 'all')")
+    await connection.execute("DELETE FROM prize_players WHERE prize_id IN ('just', 'full', 'all', 'open')")
     await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bun', 'B', 'goods')")
     await connection.execute("INSERT INTO prize_players VALUES ('t', 'bun', 'gus', 1)")
     await ask(connection, "merging.move_prize_counts", "gus", "ann", ["mug", "can"], [2, 1])

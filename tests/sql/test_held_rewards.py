@@ -49,6 +49,8 @@ HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, s
     ("lock_turns", ("ann", "c2"), [(7,)], "turn_balances", "player_id || '/' || campaign_id", "ann/c2"),
     ("lock_stock", (["mug", "can"],), [("can",), ("mug",)], "stock", "prize_id", "can mug"),
     ("lock_codes", (["tasked", "late", "another"],), [("c3",), ("c1",), ("c2",)], "codes", "code_id", "c1 c2 c3"),
+    ("take_code", ("mug", "tasked", ["won"]), [("k", b"2")], "codes", "code_id", "c2"),
+    ("take_code", ("mug", "tasked", ["won"]), [("k", b"2")], "rewards", "reward_id", "tasked"),
     ("lock", ("late",), [("won",)], "rewards", "reward_id", "late"),
     ("lock_task", ("tasked",), [("task",)], "tasks", "task_id", "task"),
 ]

@@ -27,6 +27,8 @@ INSERT INTO promised_terms (tenant_id, game_id, terms, revision_hash, created_at
 + game_players tenant_id=t game_id player_id plays day day_plays busy_until: g2 bob 9 2026-11-21 9 9 |
     g1 ann 5 2026-11-21 2 3 | g1 cat 6 2026-11-20 4 0 | g2 ann 8 2026-11-22 8 8 | g1 eve 3 2026-11-22 3 0;
 + players tenant_id=t player_id auth_method status merged_into: bob guest suspended ann | ann external active -;
++ entries tenant_id=t campaign_id player_id entry_id revision given: camp ann e1 3 '{terms}' | theirs ann e2 8 '{}' |
+    camp bob e3 9 '{}';
 + prize_players tenant_id=t prize_id player_id awarded: mug bob 9 | mug ann 1 | aside ann 8;
 + balances tenant_id=t player_id scope_key currency balance: bob camp coin 9 | ann camp coin 4 | ann theirs leaf 8;
 + milestone_grants tenant_id=t game_id player_id milestone_id idempotency_key granted_at:
@@ -91,6 +93,8 @@ async def test_players_are_read_with_their_own_counts_in_the_game(connection: as
         "new": [0, 0, None, 0, False, None, None, None, None, None, 0, None],
         "bob": [0, 0, None, 9, True, {"mug": 9}, {"coin": 9}, {"rung9": 9}, True, "ann", 0, None],
     }
+    (entered,) = await connection.fetch(SQL["refresh"], "t", "g1", ["ann", "eve"], [], [], "camp", "camp", DAY, True)
+    assert [player[-1] for player in json.loads(entered["players"])] == [[3, ["terms"]], None]
     assert row["catalog_version"] == 7
     stocked = {prize: rest for prize, *rest in json.loads(row["prizes"])}
     assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 1], "out": [0, 0, 1002], "none": [None, 0, 0]}

@@ -115,6 +115,9 @@ async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database
 
     # A code of another prize may have the same id.
     await database.execute("INSERT INTO codes VALUES ('t', 'gone', 'code_2', 'k', 'of another', '2')")
+    back = "SELECT tenant_id, prize_id, 'code_0', '', '', '', now() FROM codes WHERE code_id = 'code_1'"
+    columns = "tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, withdrawn_at"
+    await database.execute(f"INSERT INTO codes ({columns}) {back}")
     beside = await surrounded(database)
     for name, status in (("a", "won"), ("b", "won"), ("c", "won"), ("d", "won"), ("e", "revoked")):
         await reward(database, name, status)
@@ -126,8 +129,8 @@ async def test_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database
     assert [await take("a"), await take("b"), await take("b")] == [b"two", b"one", b"one"]
     assert [await take("c"), await take("d", "endless")] == [None, b"three"]
     assert await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = 't' AND prize_id = 'gone'") is None
-    assert await codes(database) == {"code_1": "b", "code_2": "a", "code_3": "d"}
-    assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 1
+    assert await codes(database) == {"code_0": None, "code_1": "b", "code_2": "a", "code_3": "d"}
+    assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 2
     await database.execute("UPDATE codes SET expires_at = now() WHERE reward_id = 'a'")
     assert await take("a") is None, "the only code has expired"
     await database.execute("UPDATE codes SET reward_id = NULL WHERE reward_id = 'b'")

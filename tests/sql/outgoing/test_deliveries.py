@@ -375,6 +375,14 @@ async def test_texts_of_receivers_are_not_stored_after_an_erasure(outbox: Outbox
     await outbox.database.execute("UPDATE rewards SET claimed_at = now()")
     await outbox.complete("a", "delivered", "after a new claim")
     assert (await outbox.state("a"))["external_id"] == "new ext"
+    await outbox.task("b", "delivering", lease=60, owner="me")
+    later = "now() + interval '1 day'"
+    await outbox.database.execute(f"INSERT INTO players (tenant_id, player_id, erased_at) VALUES ('t', 'bob', {later})")
+    await outbox.record("b", "awaiting", external="ann's")
+    assert (await outbox.state("b"))["external_id"] == "ann's"
+    await outbox.database.execute(f"UPDATE players SET erased_at = {later}; UPDATE tasks SET lease_owner = 'me'")
+    await outbox.record("b", "awaiting", attempt=("", "", 7))
+    assert (await outbox.state("b"))["last_error"] == ""
 
 
 @pytest.mark.parametrize("reward", ["expired", "revoked"])

@@ -12,7 +12,8 @@ SCENE: Final = """
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
                    lease_until, lease_owner, attempts)
     SELECT 't', task, task, prize, 'camp', 'ann', 'webhook', status, now() + due * interval '1 s',
-           now() + lease * interval '1 s', CASE WHEN status = 'delivering' THEN 'me' ELSE '' END, strpos(task, 's') * 6
+           now() + lease * interval '1 s', CASE WHEN status = 'delivering' THEN 'me' ELSE '' END,
+           CASE task WHEN 'l2' THEN 5 WHEN 'o2' THEN 6 ELSE strpos(task, 's') * 6 END
     FROM (VALUES ('z', 'p3', 'pending', -1, NULL), ('c', 'p1', 'pending', -1, NULL), ('y', 'p2', 'retry', -1, NULL),
                  ('b', 'p1', 'retry', -2, NULL), ('a', 'p1', 'pending', -3, NULL), ('l2', 'p1', 'delivering', NULL, -1),
                  ('l1', 'p4', 'delivering', NULL, -2), ('o2', 'p1', 'awaiting', NULL, -1),
@@ -20,10 +21,13 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
                  ('o4', 'p1', 'awaiting', NULL, NULL), ('d1', 'p1', 'dead', NULL, NULL),
                  ('d2', 'p1', 'dead', NULL, NULL), ('x', 'p0', 'delivered', NULL, NULL),
                  ('f', 'p1', 'pending', 60, NULL), ('l3', 'p1', 'delivering', NULL, 60),
-                 ('s2', 'p4', 'delivering', NULL, -8), ('s1', 'p4', 'delivering', NULL, -9))
+                 ('s0', 'p4', 'delivering', NULL, 60), ('s2', 'p4', 'delivering', NULL, -8),
+                 ('s1', 'p4', 'delivering', NULL, -9))
         AS v (task, prize, status, due, lease);
-INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at)
-    VALUES ('u', 'theirs', 'theirs', 'p1', 'camp', 'ann', 'webhook', 'pending', now());
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
+                   lease_until)
+    VALUES ('u', 'theirs', 'theirs', 'p1', 'camp', 'ann', 'webhook', 'pending', now(), NULL),
+           ('u', 'called', 'called', 'p1', 'camp', 'ann', 'webhook', 'awaiting', NULL, now() + interval '1 hour');
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
     SELECT tenant_id, reward_id, player_id, prize_id, campaign_id, 'M', 'goods', 1, 1, 'fulfilling' FROM tasks
     ORDER BY reward_id DESC;
@@ -49,6 +53,7 @@ async def test_due_tasks_are_found_for_every_prize_longest_waiting_first(connect
     await connection.execute("DELETE FROM tasks WHERE next_attempt_at <= now()")
     assert await due(connection, 1) == {"l1"} and await ask(connection, "tenants_with_due") == ["t"]
     await connection.execute("DELETE FROM tasks WHERE status = 'delivering' AND lease_until <= now()")
+    assert await due(connection, 9) == set()
     assert await ask(connection, "tenants_with_due") == [] and await connection.fetchval(SQL["due"]) == 0
 
 
@@ -66,9 +71,9 @@ async def test_due_tasks_are_locked_and_those_of_a_rival_skipped(
 
 async def test_task_due_now_is_due(connection: asyncpg.Connection) -> None:
     async with connection.transaction():
-        await connection.execute("DELETE FROM tasks WHERE task_id NOT IN ('a', 'l1', 'o1')")
+        await connection.execute("DELETE FROM tasks WHERE task_id NOT IN ('a', 'l1', 'o1', 's1')")
         await connection.execute("UPDATE tasks SET next_attempt_at = now(), lease_until = now()")
-        assert await due(connection, 20) == {"a", "l1"}
+        assert await due(connection, 20) == {"a", "l1", "s1"} and await ask(connection, "due") == [1]
         assert await ask(connection, "overdue", "t", 9) == ["o1"]
         assert await ask(connection, "tenants_with_overdue") == ["t"]
         for task in ("a", "l1"):

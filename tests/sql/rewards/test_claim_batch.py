@@ -14,7 +14,11 @@ from tests.support.statements import insert
 MADE: Final = scene("""
     + tenants tenant_id=t name: T;
     + merchants tenant_id=t merchant_id name status: shop Shop active | shut Shut suspended;
-    + campaigns tenant_id=t campaign_id merchant_id name=C status=active: camp shop | camp_shut shut;
+    + campaigns tenant_id=t campaign_id merchant_id name=C status=active entry entry_needs: camp shop - - |
+        camp_shut shut - - | camp_form shop '{"mode": "before_claim"}' '[["terms", ["terms"]]]' |
+        camp_barred shop '{"mode": "before_claim", "countries": {"deny": ["XX"]}}' '[]';
+    + entries tenant_id=t campaign_id player_id entry_id given: camp ann e1 '{terms}' | camp_form bob e2 '{terms}' |
+        camp_barred ann e3 '{terms,country:XX}';
     + players tenant_id=t player_id status: ann active | sue suspended;
     + prizes tenant_id=t prize_id campaign_id=camp name type value=5 redemption_mode channel:
         mug Mug goods on_claim none | coupon Coupon voucher on_claim voucher_code |
@@ -22,8 +26,9 @@ MADE: Final = scene("""
         ticket Ticket voucher on_claim voucher_code;
     + codes tenant_id=t prize_id code_id key_id=key ciphertext code_hash reward_id: coupon code_1 one h1 - |
         coupon code_2 two h2 - | coupon code_3 three h3 has_a_code | mug code_4 four h4 - | ticket code_5 five h5 - |
-        ticket expired six h6 with_ticket;
+        ticket expired six h6 with_ticket | mug expired seven h7 instant | ticket code_9 nine h9 -;
     UPDATE codes SET expires_at = now() WHERE code_id = 'expired';
+    UPDATE codes SET expires_at = now() + interval '1 day' WHERE code_id = 'code_9';
     + tasks tenant_id=t task_id reward_id prize_id campaign_id player_id channel status:
         task_there on_its_way parcel camp ann webhook retry;
 """)
@@ -41,6 +46,8 @@ REWARDS: Final = {
     "done_under_this_key": (("mug", "ann", "claimed"), ("ann", "key_3"), ("replayed", "claimed", None)),
     "of_one_suspended": (("mug", "sue", "won"), ("sue", None), ("suspended", "won", None)),
     "of_a_shut_shop": (("mug", "ann", "won"), ("ann", None), ("suspended", "won", None)),
+    "unentered": (("mug", "ann", "won"), ("ann", None), ("unentered", "won", None)),
+    "barred": (("mug", "ann", "won"), ("ann", None), ("barred", "won", None)),
     "with_code_2": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
     "without_code": (("coupon", "ann", "won"), ("ann", None), ("out_of_stock", "won", None)),
     "with_ticket": (("ticket", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
@@ -48,6 +55,8 @@ REWARDS: Final = {
     "has_a_code": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
     "that_is_not": (None, ("ann", None), ("unknown", None, None)),
 }
+
+CAMPAIGNS: Final = {"of_a_shut_shop": "camp_shut", "unentered": "camp_form", "barred": "camp_barred"}
 
 
 @pytest.fixture
@@ -58,7 +67,7 @@ async def database(empty: Database, pool: asyncpg.Pool) -> Database:
     for name, (made, _, _) in REWARDS.items():
         if made is not None:
             of |= zip(("prize_id", "player_id", "status"), made, strict=True)
-            of["campaign_id"] = "camp_shut" if name == "of_a_shut_shop" else "camp"
+            of["campaign_id"] = CAMPAIGNS.get(name, "camp")
             at, key = (hour_ago, "key_3") if of["status"] == "claimed" else (None, None)
             late = hour_ago if name == "late" else None
             await insert(empty, "rewards", reward_id=name, **of, claimed_at=at, claim_key=key, expires_at=late)
@@ -87,8 +96,8 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
         twin = {none: "without_code", first: "with_code_1"}.get(name, name)
         outcome, status, task = REWARDS[twin][2]
         stored = await database.fetchrow(
-            "SELECT r.status, r.claim_key, t.status AS task, t.task_id, t.channel, t.next_attempt_at IS NOT NULL AS due"
-            " FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
+            "SELECT r.status, r.claim_key, t.status AS task, t.task_id, t.attempts,"
+            " t.next_attempt_at IS NOT NULL AS due FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
             " WHERE r.tenant_id = 't' AND r.reward_id = $1",
             name,
         )
@@ -106,13 +115,13 @@ async def test_claims_of_a_batch_have_their_own_outcomes(database: Database, bac
             assert stored["claim_key"] == REWARDS[name][1][1], name
         if task is not None:
             assert stored["task_id"] == ("task_there" if name == "on_its_way" else f"task_of_{name}"), name
-            assert stored["due"] == (name == "sent"), name
-        shown = {first: b"one", second: b"two", "has_a_code": b"three", "with_ticket": b"five"}
+            assert (stored["due"], stored["attempts"]) == (name == "sent", task == "delivered"), name
+        shown = {first: b"one", second: b"two", "has_a_code": b"three", "with_ticket": b"nine"}
         assert row["ciphertext"] == shown.get(name), name
         assert row["key_id"] == ("key" if name in shown else None), name
     codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't'")
-    given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code"), ("code_5", "with_ticket")}
-    given |= {("expired", None)}
+    given = {("code_1", first), ("code_2", second), ("code_3", "has_a_code"), ("code_9", "with_ticket")}
+    given |= {("expired", None), ("expired", "instant")}
     assert {(row["code_id"], row["reward_id"]) for row in codes} >= given
     assert await beside.changed(database) == {}
 
@@ -152,12 +161,12 @@ async def test_claim_locks_no_more_codes_than_it_gives(database: Database, pool:
         requested = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
         await connection.fetch(CLAIM, "t", names, *requested, ["none", "voucher_code"], ["{}"] * 3)
         free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
-    assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
+    assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5", "code_9"]
 
 
 SCENE: Final = """
 + tenants tenant_id=t name: T;
-+ players tenant_id=t player_id auth_method: ann external;
++ players tenant_id=t player_id auth_method erased_at: ann external - | bob external (now() + interval '1 day');
 + prizes tenant_id=t prize_id name type=goods redemption_mode=on_claim channel=webhook claim_fields:
     shirt Shirt '[{"key": "size", "label": "Size", "kind": "text", "required": true}]' |
     mug Mug '[{"key": "size", "label": "Size", "kind": "text", "required": false}]';
@@ -190,5 +199,7 @@ async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection
     delivered = {row[1]: row[-2] for row in await ask(connection, *lease)}
     assert set(delivered) == {"r1", "r2", "r3"} and delivered["r3"] == "[]"
     assert '"S"' in delivered["r1"] and '"L"' not in delivered["r1"] and '"L"' in delivered["r2"]
-    await connection.execute("DELETE FROM claim_answers; UPDATE players SET erased_at = now()")
-    assert {row[1] for row in await ask(connection, *lease) if row[-1]} == {"r1", "r2"}, "r3 may have had none"
+    await connection.execute("DELETE FROM claim_answers WHERE reward_id = 'r1'")
+    assert not any(row[-1] for row in await ask(connection, *lease)), "another is erased"
+    await connection.execute("UPDATE players SET erased_at = now()")
+    assert {row[1] for row in await ask(connection, *lease) if row[-1]} == {"r1"}, "r3 may have had none"

@@ -9,8 +9,9 @@ SCENE: Final = """
 + tenants tenant_id=t name: T;
 + prizes tenant_id=t prize_id name type=voucher: p P | q Q;
 + codes tenant_id=t prize_id code_id key_id=k ciphertext='' code_hash expires_at reward_id withdrawn_at:
-    p c1 1 infinity - - | p c6 6 infinity - - | p c2 2 (now() + interval '1 day') - - | p c3 3 infinity won - |
-    p c4 4 infinity - (now()) | p c5 5 (to_timestamp(1000000000)) - - | q c7 7 infinity - -;
+    p c1 1 infinity - - | p c6 6 infinity - - | p c2 2 (now() + interval '1 day') - - |
+    p c3 3 (now() + interval '2 days') won - | p c4 4 (now() + interval '2 days') - (now()) |
+    p c5 5 (to_timestamp(1000000000)) - - | q c7 7 infinity - -;
 """
 """Of pool p: free are c1, c6 and, until tomorrow, c2; c3 is won, c4 withdrawn, c5 expired. c7 is another's."""
 
@@ -26,7 +27,8 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("codes.with_other_expiry", ("p", "free", 0, 0, 9), "c2"),
     ("codes.with_other_expiry", ("p", "expired", 0, 0, 9), "c5"),
     ("codes.with_other_expiry", ("p", "expired", PAST, LATER, 9), "c5"),
-    ("codes.with_other_expiry", ("p", "expired", LATER, 0, 9), ""),
+    *(("codes.with_other_expiry", ("p", "expired", at, not_at, 9), "") for at, not_at in ((LATER, 0), (LATER, PAST))),
+    ("codes.with_other_expiry", ("p", "expired", 0, PAST - 1, 9), "c5"),
     ("codes.set_expiry", ("p", EVERY, "", 0, LATER), "c1 c2 c5 c6"),
     ("codes.set_expiry", ("p", EVERY, "", 0, 0), "c2 c5"),
     ("codes.set_expiry", ("p", EVERY, "free", 0, LATER), "c1 c2 c6"),
@@ -51,6 +53,8 @@ async def test_code_that_expires_now_is_not_free(connection: asyncpg.Connection)
         await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
         assert await ask(connection, "codes.list_free", "p", 9) == [("c6",), ("c1",)]
         assert await ask(connection, "codes.available", "p") == [(2,)]
+        assert await ask(connection, "codes.with_other_expiry", "p", "expired", 0, 0, 9) == [("c2",), ("c5",)]
+        assert await ask(connection, "codes.totals", "p") == [(2, 2, 1, 1)]
 
 
 MOVES: Final[list[tuple[str, int, int]]] = [

@@ -10,6 +10,7 @@ from runtime.actors.game.awards import Effects, Winner, record
 from runtime.actors.game.decide import decide, play
 from runtime.actors.game.pending import Answer, Decision, PendingRequest
 from runtime.actors.game.state import GameState, PlayerState, Price, RungTerms
+from runtime.errors import Fault
 from runtime.rules.entry import EntryTerms
 from tests.support.game_state import (
     COINS,
@@ -311,6 +312,22 @@ def test_redeem_is_refused_by_what_was_just_read(coins: int, mugs: int, read_in:
     assert refusal_of(redeem, state) == reason
     unentered = with_rungs(ann(balances={"coin": coins}), mugs=mugs, rungs=(MUG_AT_2,), entry=AGED)
     assert refusal_of(redeem, unentered) == "ENTRY_REQUIRED"
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason", "facts"),
+    [
+        ({"max_per_user": 1, "max_per_day": 9}, "CAP_USER", {"limit": 1, "resets_at": 0}),
+        ({"max_per_user": 9, "max_per_day": 2}, "CAP_DAY", {"limit": 2, "resets_at": 99}),
+        ({"active": False}, "OUT_OF_STOCK", {}),
+    ],
+)
+def test_redeem_of_a_capped_prize_names_the_cap_and_its_end(terms: Any, reason: str, facts: dict[str, int]) -> None:
+    snapshot = game(rungs=(MUG_AT_2,), prizes={"mug": mug(**terms)})
+    rich = ann(balances={"coin": 3}, prizes={"mug": 1})
+    with pytest.raises(Fault) as refused:
+        redeem(state_of(rich, snapshot=snapshot, stocks={"mug": stock(9, 2)}))
+    assert (refused.value.reason, refused.value.facts) == (reason, facts)
 
 
 def play_with_three_wins() -> tuple[PendingRequest, Decision]:

@@ -22,7 +22,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "prizes": [{"prize_id": "prize_a", "probability": 0.5}, {"prize_id": "prize_b", "probability": 0.5}]
     },
     "score_to_tier": {
-        "tiers": [{"min": 0, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
+        "tiers": [{"min": 9, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
         "prize_groups": {"low": [], "high": [{"prize_id": "prize_a", "probability": 1}]},
         "max_score": 99,
         "max_score_per_second": 5.5,
@@ -35,7 +35,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "total_items": 20,
         "interval_ms": 500,
     },
-    "moments": {"prizes": [{"prize_id": "prize_a"}]},
+    "moments": {"prizes": [{"prize_id": "prize_a"}] * 50},
     "lucky_item": {
         "items": [
             {"item": "coin", "weight": 1.5, "quantity": 10, "slot_index": 0},
@@ -159,6 +159,7 @@ def test_probabilities_may_be_over_one_by_their_rounding_alone(refusal: Refusal,
     assert fields(refusal(parse, {"prizes": chances(2e-9)})) == ["handler_config.prizes"]
     groups = {"tiers": [], "prize_groups": {"gold": chances(2e-9)}}
     fault = refusal(REWARD_HANDLERS.require("score_to_tier", "").parse, groups)
+    assert "(100.0000002 %)" in fault.facts["violations"][0]["description"]
     assert fields(fault) == ["handler_config.prize_groups.gold"]
 
 

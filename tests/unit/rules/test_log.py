@@ -133,6 +133,10 @@ def test_checkpoint_is_signed_by_each_key_and_verified_by_any() -> None:
     note = notes.sign_checkpoint(checkpoint, [new, old])
     for key in (old, new):
         assert notes.verify_checkpoint(note, [notes.VerifierKey.parse(str(key.verifier))]) == checkpoint
+        with pytest.raises(ValueError, match="not an Ed25519 verifier key"):
+            notes.VerifierKey.parse(f"x{key.verifier}")
+    empty = notes.Checkpoint(origin, 0, bytes(32))
+    assert notes.read_checkpoint(notes.sign_checkpoint(empty, [new])) == empty
     with pytest.raises(notes.BadNote, match="none"):
         notes.verify_checkpoint(note, [notes.SigningKey(origin, b"other").verifier])
     with pytest.raises(notes.BadNote, match="wrong"):

@@ -1,6 +1,7 @@
 """A small HTTP client for scripts: JSON over urllib, without the envelope."""
 
 import json
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,6 +25,8 @@ class ApiError(RuntimeError):
 class Api:
     """Calls `{base_url}/api/v1{path}`. Raises ApiError for an error response, OSError without a response."""
 
+    timeout_seconds = TIMEOUT_SECONDS
+
     def __init__(self, base_url: str, token: str | None = None, **headers: str) -> None:
         self.base_url = base_url
         self._headers = {"Content-Type": "application/json", **headers}
@@ -45,7 +48,7 @@ class Api:
     def _call(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.base_url}/api/v1{path}", body, self._headers, method=method)
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            with _OPENER.open(request, timeout=self.timeout_seconds) as answer:
                 envelope = json.load(answer)
         except urllib.error.HTTPError as error:
             text = error.read()
@@ -65,3 +68,12 @@ def answers(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def accepts(port: int) -> bool:
+    """Whether this machine takes connections at the port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -115,7 +115,7 @@ def refuse_taken_ports(port_base: int) -> None:
         sys.exit(
             f"ops/up: {', '.join(problems)}.\n"
             f"Stop the process that listens there, or start another stack:"
-            f" ops/up --port-base {_other_base(port_base)} --data DIR"
+            f" ops/up --port-base {port_base + 1000 if port_base < 60000 else 8080} --data DIR"
         )
 
 
@@ -129,10 +129,6 @@ def prepare() -> argparse.Namespace:
     options = parse()
     refuse_taken_ports(options.port_base)
     return options
-
-
-def _other_base(port_base: int) -> int:
-    return port_base + 1000 if port_base < 60000 else 8080
 
 
 def main() -> None:
@@ -203,7 +199,7 @@ def run(options: argparse.Namespace) -> NoReturn:
         others = [url for _, url in database_list().parse(environ.get("DATABASES", ""))]
         for url in (environ["DATABASE_URL"], *others):
             asyncio.run(migrate(url, report=lambda name: say(f"applying {name}")))
-        tenant = _last_tenant(options.data)
+        tenant = str(_recall(options.data).get("tenant_id", ""))
         while True:
             with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
                 found, merchant_id = ensure_tenant(core_url(settings), tenant, settings.outgoing_service_token)
@@ -334,7 +330,7 @@ def server(environ: dict[str, str]) -> Iterator[tuple[Settings, subprocess.Popen
 
 
 def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes]) -> None:
-    from ops.api import answers
+    from ops.api import accepts, answers
     from ops.servers.base import wait_for
 
     def ended() -> UpError | None:
@@ -345,19 +341,11 @@ def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes])
     def all_answer() -> bool:
         return (
             answers(f"{core_url(settings)}/readyz")
-            and all(_accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port))
+            and all(accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port))
             and all(answers(f"http://127.0.0.1:{port}/readyz") for port in metrics_ports(settings))
         )
 
     wait_for(all_answer, SERVER_START_SECONDS, ended)
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def ensure_tenant(core_url: str, known: str, token: str) -> tuple[str, str]:
@@ -400,10 +388,6 @@ def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
         _remember(data, memory)
     demo: dict[str, Any] = memory["demo"]
     return demo
-
-
-def _last_tenant(data: Path) -> str:
-    return str(_recall(data).get("tenant_id", ""))
 
 
 def _recall(data: Path) -> dict[str, Any]:

@@ -169,20 +169,6 @@ def comments(described: bytes, proto: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_asyncapi(document: Path) -> None:
-    """Writes the AsyncAPI document from runtime/events.py."""
-    from ops import asyncapi
-
-    document.write_text(asyncapi.text())
-
-
-def write_commands(file: Path) -> None:
-    """Writes the commands derived from the operations' rows."""
-    from ops import commands
-
-    file.write_text(commands.text())
-
-
 def build_web() -> None:
     """Bundles runtime/web with the packages of ops/web/package-lock.json. Runs no package's install scripts."""
     for command in (("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"), ("run", "build")):
@@ -212,9 +198,11 @@ def pages() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    from ops import asyncapi, commands
+
     generate(ROOT / "runtime" / "messages")
-    write_asyncapi(ASYNCAPI)
-    write_commands(COMMANDS)
+    ASYNCAPI.write_text(asyncapi.text())
+    COMMANDS.write_text(commands.text())
     if shutil.which("npm"):
         build_web()
     (ROOT / "docs").mkdir(exist_ok=True)

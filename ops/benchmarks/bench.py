@@ -6,8 +6,10 @@ are medians.
 """
 
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -90,8 +92,6 @@ class Bench:
         before = self.stack.read()
         loaded = load()
         after = self.stack.read()
-        cpu = {name: after.cpu[name] - before.cpu.get(name, 0.0) for name in after.cpu}
-        cpu = {name: seconds for name, seconds in cpu.items() if seconds > 0.02 * loaded.seconds}
         return Run(
             done=loaded.ok,
             seconds=loaded.seconds,
@@ -99,12 +99,25 @@ class Bench:
             first_failure=loaded.first_failure,
             p50_ms=loaded.p50_ms,
             p99_ms=loaded.p99_ms,
-            cpu_seconds={**cpu, "generator": loaded.cpu_seconds},
+            cpu_seconds={**after.cpu_since(before, loaded.seconds), "generator": loaded.cpu_seconds},
             database_trips=after.database_trips - before.database_trips,
             ephemeral_trips=after.ephemeral_trips - before.ephemeral_trips,
             wal_bytes=after.wal_bytes - before.wal_bytes,
             others=after.others_since(before),
         )
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Runs `work` in a thread beside the block, whose end sets the event and waits for it."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict[str, Result]:

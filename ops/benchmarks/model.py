@@ -37,20 +37,6 @@ class Cost:
         thousand = measured["cpu_seconds_per_1000"]
         return cls({role: thousand[role] / 1000 for role in ROLES}, measured["wal_bytes_each"])
 
-    @property
-    def core_process_per_second(self) -> float:
-        """Plays that one Core process decides: it uses one core."""
-        return 1 / self.cpu_seconds["core"]
-
-    @property
-    def stock_row_per_second(self) -> float:
-        """Plays that win from one limited stock: their commits hold its row in turn, so one backend serves them."""
-        return 1 / self.cpu_seconds["postgres"]
-
-    def wal_per_second(self, wal_mb_per_second: float) -> float:
-        """Plays that one primary writes."""
-        return wal_mb_per_second * 1e6 / self.wal_bytes
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -76,9 +62,10 @@ def _round_up(number: float) -> int:
 
 def limits(cost: Cost, wal_mb: float) -> Iterator[str]:
     """The limits that more machines do not raise, lowest first."""
-    yield f"one limited stock, won by every play: {cost.stock_row_per_second:,.0f} plays/s (one backend at a time)"
-    yield f"one Core process: {cost.core_process_per_second:,.0f} plays/s (one core)"
-    yield f"one primary: {cost.wal_per_second(wal_mb):,.0f} plays/s ({cost.wal_bytes:,.0f} bytes of WAL a play)"
+    stock, core = 1 / cost.cpu_seconds["postgres"], 1 / cost.cpu_seconds["core"]
+    yield f"one limited stock, won by every play: {stock:,.0f} plays/s (one backend at a time)"
+    yield f"one Core process: {core:,.0f} plays/s (one core)"
+    yield f"one primary: {wal_mb * 1e6 / cost.wal_bytes:,.0f} plays/s ({cost.wal_bytes:,.0f} bytes of WAL a play)"
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import psutil
 
-from ops.api import Api, answers
+from ops.api import Api, accepts, answers
 from ops.servers.base import free_port, free_ports, launch, wait_for
 from ops.servers.embedded import EmbeddedServers
 from ops.servers.postgres import Postgres
@@ -108,6 +108,11 @@ class Reading:
     busy: float
     idle: float
     own: float
+
+    def cpu_since(self, before: "Reading", seconds: float) -> dict[str, float]:
+        """CPU seconds of each process since `before`, without those that used less than 2 % of the time."""
+        used = {name: spent - before.cpu.get(name, 0.0) for name, spent in self.cpu.items()}
+        return {name: spent for name, spent in used.items() if spent > 0.02 * seconds}
 
     def others_since(self, before: "Reading") -> float:
         """The share of the machine's CPU time since `before` used outside the bench."""
@@ -202,7 +207,7 @@ class BenchStack:
         """Starts a helper (bare.py) that listens on `port`."""
         process = self.spawn(name, ["-m", "ops.benchmarks.bare", *arguments], {})
         process.url = f"http://127.0.0.1:{port}"
-        wait_for(lambda: _accepts(port), START_SECONDS, process.failure)
+        wait_for(lambda: accepts(port), START_SECONDS, process.failure)
         return process
 
     def spawn(self, name: str, arguments: list[str], environ: Mapping[str, str]) -> Process:
@@ -291,16 +296,6 @@ def read_url(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
     return text
-
-
-def _accepts(port: int) -> bool:
-    import socket
-
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Client:
             if attempt.ok and again:
                 again = False
                 continue
-            if attempt.ok or not _is_tried_again(attempt):
+            if attempt.ok or not (attempt.http in (0, 429) or attempt.http >= 500 or attempt.reason in TRIED_AGAIN):
                 return request
             if time.monotonic() > gives_up:
                 raise GaveUp(request.describe())
@@ -119,7 +119,3 @@ class Client:
             headers["X-Tenant-Id"] = self.tenant_id
         headers["Authorization"] = f"Bearer {self.tokens(surface, request.who)}"
         return headers, request.body
-
-
-def _is_tried_again(attempt: Attempt) -> bool:
-    return attempt.http in (0, 429) or attempt.http >= 500 or attempt.reason in TRIED_AGAIN

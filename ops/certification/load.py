@@ -149,23 +149,6 @@ class Load:
         quest = self.dice.choice(("once", "daily quest"))
         await self.ask(player, "CompleteQuest", "POST", f"/quests/{self.site.ids[quest]}/complete", {}, of=quest)
 
-    async def _wallet(self, player: Player) -> None:
-        await self.ask(player, "ListBalances", "GET", f"/wallet?scope_key={self.site.campaign}")
-
-    async def _rewards(self, player: Player) -> None:
-        await self.ask(player, "ListRewards", "GET", f"/rewards/me?campaign_id={self.site.campaign}&limit=100")
-
-    async def _eligibility(self, player: Player) -> None:
-        game = self.dice.choice(GAMES)
-        await self.ask(player, "GetEligibility", "GET", f"/games/{self.site.ids[game]}/eligibility", of=game)
-
-    async def _milestones(self, player: Player) -> None:
-        game = self.dice.choice(("unlock", "exchange"))
-        await self.ask(player, "ListMilestones", "GET", f"/games/{self.site.ids[game]}/milestones", of=game)
-
-    async def _rankings(self, player: Player) -> None:
-        await self.ask(player, "ListRankings", "GET", f"/leaderboards/{self.site.ids['board']}/rankings", of="board")
-
     # -- staff -----------------------------------------------------------------------------------
 
     async def _manage(self) -> None:
@@ -202,18 +185,6 @@ class Load:
         body = {"stock": {"total": total}}
         await self.manage("UpdatePrize", "PUT", f"/admin/prizes/{self.site.ids[name]}", body, of=name)
 
-    async def _end_reward(self, operation: str, verb: str) -> None:
-        rewards = [reward for player in self.people[-2 * self.players :] for reward in player.rewards]
-        if rewards:
-            reward = self.dice.choice(rewards)
-            await self.manage(operation, "POST", f"/admin/rewards/{reward}/{verb}", {}, of=reward)
-
-    async def _revoke(self) -> None:
-        await self._end_reward("RevokeReward", "revoke")
-
-    async def _fulfill(self) -> None:
-        await self._end_reward("FulfillReward", "fulfill")
-
 
 def _payload(game: str, started: dict[str, Any], dice: random.Random) -> dict[str, Any]:
     if game == "gift":
@@ -222,20 +193,48 @@ def _payload(game: str, started: dict[str, Any], dice: random.Random) -> dict[st
 
 
 Deed = Callable[[Load, Player], Awaitable[None]]
+Chore = Callable[[Load], Awaitable[None]]
+
+
+def _reads(operation: str, path: str, *named: str) -> Deed:
+    """A read of the campaign, or of one of the things of these names."""
+
+    async def read(load: Load, player: Player) -> None:
+        of = load.dice.choice(named) if named else ""
+        about = path.format(load.site.ids[of] if of else load.site.campaign)
+        await load.ask(player, operation, "GET", about, of=of)
+
+    return read
+
+
+def _ends(operation: str, verb: str) -> Chore:
+    """Staff ends a reward of a recent player."""
+
+    async def end(load: Load) -> None:
+        rewards = [reward for player in load.people[-2 * load.players :] for reward in player.rewards]
+        if rewards:
+            reward = load.dice.choice(rewards)
+            await load.manage(operation, "POST", f"/admin/rewards/{reward}/{verb}", {}, of=reward)
+
+    return end
+
+
 _DEEDS: Final[dict[Deed, int]] = {
     Load.round: 12,
     Load._claim: 3,
     Load._redeem: 2,
     Load._quest: 2,
-    Load._wallet: 2,
-    Load._rewards: 2,
-    Load._eligibility: 1,
-    Load._milestones: 1,
-    Load._rankings: 1,
+    _reads("ListBalances", "/wallet?scope_key={}"): 2,
+    _reads("ListRewards", "/rewards/me?campaign_id={}&limit=100"): 2,
+    _reads("GetEligibility", "/games/{}/eligibility", *GAMES): 1,
+    _reads("ListMilestones", "/games/{}/milestones", "unlock", "exchange"): 1,
+    _reads("ListRankings", "/leaderboards/{}/rankings", "board"): 1,
 }
 DEEDS: Final = list(_DEEDS)
 WEIGHTS: Final = list(_DEEDS.values())
-CHORES: Final = (Load._adjust, Load._restock, Load._revoke, Load._fulfill)
+CHORES: Final[tuple[Chore, ...]] = (
+    *(Load._adjust, Load._restock, _ends("RevokeReward", "revoke"), _ends("FulfillReward", "fulfill")),
+)
 
 
 @asynccontextmanager

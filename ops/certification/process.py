@@ -74,10 +74,6 @@ class Process:
     def running(self) -> bool:
         return self._popen is not None and self._popen.poll() is None
 
-    @property
-    def _ready_url(self) -> str:
-        return f"{self.url((*self.surfaces, 'metrics')[0])}/readyz"
-
     async def start(self) -> float:
         """Starts it; returns the seconds until it is ready, including the interpreter's start."""
         began = time.monotonic()
@@ -98,9 +94,9 @@ class Process:
 
     async def ready(self) -> None:
         """Waits until /readyz is 200. ProcessError if the process ends, or is not ready in time."""
-        gives_up = time.monotonic() + START_SECONDS
+        gives_up, url = time.monotonic() + START_SECONDS, self.url((*self.surfaces, "metrics")[0])
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
-            while not await _is_ok(http, self._ready_url):
+            while not await _is_ok(http, f"{url}/readyz"):
                 if not self.running or time.monotonic() > gives_up:
                     raise ProcessError(f"{self.name} did not become ready:\n{self.tail()}")
                 await asyncio.sleep(_POLL_SECONDS)

@@ -27,7 +27,9 @@ class Table:
         for item in chosen:
             mark = _mark(item)
             assert mark is not None
-            size = size_of(mark.kwargs) if self._listing else run_size(mark.kwargs, full=self._full)
+            size = size_of(mark.kwargs)
+            if "small" in mark.kwargs and not self._listing:
+                size = f"{mark.kwargs['full' if self._full else 'small']:,} {mark.kwargs['unit']}"
             self._sizes[item.nodeid] = str(mark.args[0]), size
         if self._listing:
             print("\n".join(dict.fromkeys(f"{fault}: {size}" for fault, size in self._sizes.values())))
@@ -66,11 +68,6 @@ def size_of(mark: Mapping[str, Any]) -> str:
     if "small" not in mark:
         return str(mark["size"])
     return f"{mark['small']:,} {mark['unit']}; full: {mark['full']:,}"
-
-
-def run_size(mark: Mapping[str, Any], *, full: bool) -> str:
-    """The size used in this run."""
-    return str(mark["size"]) if "small" not in mark else f"{mark['full' if full else 'small']:,} {mark['unit']}"
 
 
 def _mark(item: pytest.Item) -> pytest.Mark | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ops.history.reading import Reading, decoded
@@ -22,6 +22,14 @@ REFUSALS: Final = {
     "UpdatePrize": frozenset(("STOCK_BELOW_AWARDED",)),
 }
 """Refusals that the load provokes; any other is an error. A request may allow more: facts["refusals"]."""
+
+
+_MOVES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "ClaimReward": ("claim", lambda row: row["claimed_at"] is not None),
+    "FulfillReward": ("manual delivery", lambda row: row["fulfilled_at"] is not None),
+    "RevokeReward": ("revoke", lambda row: row["status"] == "revoked"),
+}
+"""By operation on a reward: its name, and whether the reward's row has it."""
 
 
 def problems(reading: Reading) -> list[str]:
@@ -53,7 +61,8 @@ def _sessions(reading: Reading) -> Iterator[str]:
     terms, history = reading.terms, reading.history
     played = reading.tables.by("plays", "session_id")
     begun = {request.data["session_id"]: request.began for request in history.of("Start") if request.ok}
-    begun |= {request.data["next"]["session_id"]: request.began for request in history.of("Play") if _next_of(request)}
+    followed = [request for request in history.of("Play") if request.ok and request.data.get("next")]
+    begun |= {request.data["next"]["session_id"]: request.began for request in followed}
     players = {(row["player_id"], reading.name_of(row["game_id"])) for row in reading.tables["plays"]}
     for request in history.of("Play"):
         session = (request.body or {})["session_id"]
@@ -67,11 +76,6 @@ def _sessions(reading: Reading) -> Iterator[str]:
             is_late = is_planned or attempt.ended - begun.get(session, -lasts) >= lasts
             if attempt.reason == "SESSION_EXPIRED" and not is_late:
                 yield f"a session ended too early: {request.describe()}"
-
-
-def _next_of(request: Request) -> Any:
-    """The next session that a play's response contains. None: it was not requested."""
-    return request.data.get("next") if request.ok else None
 
 
 def _keys(history: History) -> Iterator[str]:
@@ -119,10 +123,10 @@ def _confirmed(history: History, tables: Tables) -> Iterator[str]:
                 for reward in reported:
                     if reward not in rewards:
                         yield f"a confirmed reward is missing: {request.describe()}: {reward}"
-            case "ClaimReward":
-                row = rewards.get(request.of)
-                if row is None or row["claimed_at"] is None:
-                    yield f"a confirmed claim is missing: {request.describe()}"
+            case "ClaimReward" | "FulfillReward" | "RevokeReward" as move:
+                what, is_done = _MOVES[move]
+                if (row := rewards.get(request.of)) is None or not is_done(row):
+                    yield f"a confirmed {what} is missing: {request.describe()}"
             case "Redeem":
                 if data["reward"]["id"] not in grants:
                     yield f"a confirmed grant is missing: {request.describe()}"
@@ -133,14 +137,6 @@ def _confirmed(history: History, tables: Tables) -> Iterator[str]:
             case "CompleteQuest":
                 if (request.who, request.key) not in completed:
                     yield f"a confirmed quest completion is missing: {request.describe()}"
-            case "RevokeReward":
-                row = rewards.get(request.of)
-                if row is None or row["status"] != "revoked":
-                    yield f"a confirmed revoke is missing: {request.describe()}"
-            case "FulfillReward":
-                row = rewards.get(request.of)
-                if row is None or row["fulfilled_at"] is None:
-                    yield f"a confirmed manual delivery is missing: {request.describe()}"
 
 
 def _stored(history: History, tables: Tables) -> Iterator[str]:

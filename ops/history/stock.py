@@ -42,7 +42,7 @@ def _takes(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
     for row in reading.tables["rewards"]:
         if row["prize_id"] == prize_id:
             began, ended = births.get(row["reward_id"], (0.0, FOREVER))
-            yield Op(began, ended, _takes_some(row["quantity"]), f"{row['reward_id']} takes {row['quantity']}")
+            yield Op(began, ended, _moves(-row["quantity"]), f"{row['reward_id']} takes {row['quantity']}")
 
 
 def _returns(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
@@ -51,7 +51,7 @@ def _returns(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
             requests = [one for one in reading.history.of("RevokeReward") if one.of == row["reward_id"]]
             began = min((one.began for one in requests), default=0.0)
             ended = min((one.ended for one in requests), default=FOREVER)
-            yield Op(began, ended, _gives_back(row["quantity"]), f"{row['reward_id']} is returned")
+            yield Op(began, ended, _moves(row["quantity"]), f"{row['reward_id']} is returned")
 
 
 def _restocks(reading: Reading, name: str) -> Iterator[Op[Any]]:
@@ -86,18 +86,12 @@ def _sold_out(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
                 yield Op(attempt.began, attempt.ended, _is_sold_out, f"#{request.number} is refused as sold out")
 
 
-def _takes_some(quantity: int) -> Step:
+def _moves(units: int) -> Step:
+    """So many units come back, or leave where they are negative, within the total."""
+
     def step(state: Stock) -> Iterator[Stock]:
-        if state.remaining >= quantity:
-            yield state._replace(remaining=state.remaining - quantity)
-
-    return step
-
-
-def _gives_back(quantity: int) -> Step:
-    def step(state: Stock) -> Iterator[Stock]:
-        if state.remaining + quantity <= state.total:
-            yield state._replace(remaining=state.remaining + quantity)
+        if 0 <= state.remaining + units <= state.total:
+            yield state._replace(remaining=state.remaining + units)
 
     return step
 

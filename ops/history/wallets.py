@@ -75,7 +75,7 @@ def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
     for request in reading.of(player, "Redeem"):
         threshold = thresholds[(request.body or {})["milestone_id"]]
         if request.ok:
-            price = _price(request.of, threshold)
+            price = threshold if request.of == EXCHANGE else 0  # Elsewhere a milestone is not bought.
             after = next((one["balance"] for one in request.data["balances"] if one["currency"] == "coin"), None)
             confirmed.add(request.data["reward"]["id"])
             label = f"redeems for {price}, so {after} (#{request.number})"
@@ -93,11 +93,6 @@ def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
             yield Op(
                 began, FOREVER, _pays(thresholds[rung], thresholds[rung], None), f"redeems {rung} without a response"
             )
-
-
-def _price(game: str, threshold: int) -> int:
-    """A milestone's price: its threshold if bought, otherwise 0."""
-    return threshold if game == EXCHANGE else 0
 
 
 def _refunds(reading: Reading, player: str, currency: str, revokes: dict[str, Any]) -> Iterator[Op[Any]]:

@@ -53,11 +53,11 @@ INCARNATION: ContextVar[Incarnation] = ContextVar("incarnation")
 _numbers = itertools.count()
 
 
-class _Task(asyncio.Task[Any]):
-    __slots__ = ("number",)
+class _Numbered:
+    __slots__ = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.number = next(_numbers)
+        self.number = next(_numbers)  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     def __hash__(self) -> int:
@@ -67,18 +67,12 @@ class _Task(asyncio.Task[Any]):
         return self is other
 
 
-class _Future(asyncio.Future[Any]):
+class _Task(_Numbered, asyncio.Task[Any]):
     __slots__ = ("number",)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.number = next(_numbers)
-        super().__init__(*args, **kwargs)
 
-    def __hash__(self) -> int:
-        return self.number
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+class _Future(_Numbered, asyncio.Future[Any]):
+    __slots__ = ("number",)
 
 
 class _Handle(asyncio.Handle):

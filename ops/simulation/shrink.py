@@ -36,15 +36,9 @@ class Shrinker:
         before = None
         while before != plan.size:
             before = plan.size
-            plan = self._steps(plan)
-            plan = self._faults(plan)
+            plan = self._least(plan, plan.steps, lambda base, remaining: base.of(tuple(remaining), base.faults))
+            plan = self._least(plan, plan.faults, lambda base, remaining: base.of(base.steps, tuple(remaining)))
         return self._one_core(plan)
-
-    def _faults(self, plan: Plan) -> Plan:
-        return self._least(plan, plan.faults, lambda base, remaining: base.of(base.steps, tuple(remaining)))
-
-    def _steps(self, plan: Plan) -> Plan:
-        return self._least(plan, plan.steps, lambda base, remaining: base.of(tuple(remaining), base.faults))
 
     def _one_core(self, plan: Plan) -> Plan:
         if plan.cores == 1:

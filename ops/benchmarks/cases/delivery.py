@@ -87,7 +87,8 @@ class Backlog(Case):
             after = bench.stack.read()
             came = read_json(log)
             if self._group == "deliveries":
-                wait_for(lambda: self._undelivered(bench) == 0, WAIT_SECONDS, worker.failure)
+                undelivered = "SELECT count(*) FROM tasks WHERE status <> 'delivered'"
+                wait_for(lambda: bench.stack.sql(undelivered, self._database) == "0", WAIT_SECONDS, worker.failure)
         except TimeoutError:
             raise StackError(f"{read_json(log)} of {count} came; the worker says:\n{worker.tail()}") from None
         finally:
@@ -106,9 +107,6 @@ class Backlog(Case):
 
     def _worker(self, bench: Bench) -> Process:
         return bench.stack.serve(f"worker {self._group}", "worker", database=self._database, valkey_db=self._valkey_db)
-
-    def _undelivered(self, bench: Bench) -> int:
-        return int(bench.stack.sql("SELECT count(*) FROM tasks WHERE status <> 'delivered'", self._database))
 
 
 class Beside(Plays):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ops.benchmarks.bench import Bench
+from ops.benchmarks.bench import Bench, beside
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Entrant, Plays
 from ops.benchmarks.fixture import Fixture
@@ -119,15 +119,9 @@ class BesideAnExport(Plays):
         self._found: dict[str, str] = {}
 
     def run(self, bench: Bench) -> Run:
-        over, before = threading.Event(), self.server.rss_bytes
-        self._most = before
-        reading = threading.Thread(target=self._download, args=(over,))
-        reading.start()
-        try:
+        before = self._most = self.server.rss_bytes
+        with beside(self._download):
             run = super().run(bench)
-        finally:
-            over.set()
-            reading.join()
         grown = (self._most - before) / 2**20
         self._found["memory"] = f"the server's memory grew by {grown:.1f} MiB at most, from {before / 2**20:.1f} MiB"
         return run

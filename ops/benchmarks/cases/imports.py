@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ops.benchmarks import requests
-from ops.benchmarks.bench import Bench
+from ops.benchmarks.bench import Bench, beside
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Plays, one_server, spins
 from ops.benchmarks.fixture import Fixture
@@ -87,23 +87,17 @@ class Import(Case):
         self._target.send("FIRST", PIECE)
 
     def run(self, bench: Bench) -> Run:
-        over = threading.Event()
         count, before = bench.scale.import_codes, bench.server.rss_bytes
         most: dict[str, float] = {"memory": before, "transaction": 0.0}
 
-        def watch() -> None:
+        def watch(over: threading.Event) -> None:
             while not over.wait(0.2):
                 most["memory"] = max(most["memory"], bench.server.rss_bytes)
                 most["transaction"] = max(most["transaction"], float(bench.stack.sql(_LONGEST)))
 
-        watching = threading.Thread(target=watch)
-        watching.start()
         readings, began = bench.stack.read(), time.monotonic()
-        try:
+        with beside(watch):
             added = self._target.send("MANY", count)
-        finally:
-            over.set()
-            watching.join()
         seconds, after = time.monotonic() - began, bench.stack.read()
         if added != count:
             raise StackError(f"{added} of {count} codes were added")
@@ -113,11 +107,10 @@ class Import(Case):
             f"the server's memory grew by {_held(grown, GROWTH_MIB_MAX, 'MiB')}",
             f"the longest transaction seen took {_held(most['transaction'], TRANSACTION_SECONDS_MAX, 's')}",
         ]
-        cpu = {name: used - readings.cpu.get(name, 0.0) for name, used in after.cpu.items()}
         return Run(
             done=added,
             seconds=seconds,
-            cpu_seconds={name: used for name, used in cpu.items() if used > 0.02 * seconds},
+            cpu_seconds=after.cpu_since(readings, seconds),
             wal_bytes=after.wal_bytes - readings.wal_bytes,
             others=after.others_since(readings),
         )
@@ -137,23 +130,17 @@ class BesideImports(Plays):
         self._added: list[str] = []
 
     def run(self, bench: Bench) -> Run:
-        over = threading.Event()
         found: list[int | Exception] = []
 
-        def send() -> None:
+        def send(over: threading.Event) -> None:
             try:
                 found.append(self._target.send(f"BESIDE{next(self._numbers)}", bench.scale.import_codes, over.is_set))
             except (OSError, http.client.HTTPException, StackError) as error:
                 found.append(error)
 
-        sending = threading.Thread(target=send)
-        sending.start()
         began = time.monotonic()
-        try:
+        with beside(send):
             run = super().run(bench)
-        finally:
-            over.set()
-            sending.join()
         seconds = time.monotonic() - began
         if isinstance(found[0], Exception):
             raise StackError(f"the import failed: {found[0]!r}")

@@ -11,7 +11,7 @@ import asyncpg
 
 from ops.api import Api
 from ops.benchmarks import requests
-from ops.benchmarks.bench import Bench
+from ops.benchmarks.bench import Bench, beside
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.fixture import CHANCE, Fixture
 from ops.benchmarks.load import Loaded
@@ -152,14 +152,9 @@ class OverCores(Plays):
     def _measure(self, bench: Bench, load: Callable[[], Loaded]) -> Run:
         cores = [_core(bench, f"core-{number}").popen.pid for number in range(1, self._processes + 1)]
         before = [cpu_seconds(pid) for pid in cores]
-        sampled, over = Counter[str](), threading.Event()
-        sampling = threading.Thread(target=lambda: asyncio.run(self._sample(bench, sampled, over)))
-        sampling.start()
-        try:
+        sampled = Counter[str]()
+        with beside(lambda over: asyncio.run(self._sample(bench, sampled, over))):
             run = bench.measure(load)
-        finally:
-            over.set()
-            sampling.join()
         used = [cpu_seconds(pid) - spent for pid, spent in zip(cores, before, strict=True)]
         shares = " + ".join(f"{one / sum(used):.0%}" for one in used)
         return replace(run, note=f"Core {shares}, lock waits {sampled['lock'] / max(1, sampled['active']):.0%}")

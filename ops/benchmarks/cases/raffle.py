@@ -1,15 +1,15 @@
 """A prize draw among many players, from the close to the check of its evidence file."""
 
 import http.client
-import json
 import resource
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
+from ops.api import Api
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Run
 from ops.benchmarks.fixture import Fixture
@@ -17,6 +17,7 @@ from ops.benchmarks.stack import StackError
 from runtime.commands.evidence.draws import verify
 
 SECONDS_MAX: Final = 60.0
+STEP_SECONDS_MAX: Final = 600.0
 WINNERS: Final = 100
 
 _TICKETS: Final = """INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance)
@@ -30,7 +31,8 @@ class Raffle(Case):
 
     def prepare(self, bench: Bench) -> None:
         self._fixture = Fixture(bench.stack.core(bench.server))
-        self._token = bench.stack.staff_token(self._fixture.tenant_id)
+        self._admin = Api(bench.server.admin_url, bench.stack.staff_token(self._fixture.tenant_id))
+        self._admin.timeout_seconds = STEP_SECONDS_MAX
         self._prize_id = self._fixture.prize(stock=WINNERS)
         campaign = {"tenant": self._fixture.tenant_id, "campaign": self._fixture.campaign_id}
         bench.stack.sql(_TICKETS.format(count=bench.scale.draw_holders, **campaign))
@@ -43,11 +45,11 @@ class Raffle(Case):
             "prizes": [{"prize_id": self._prize_id, "count": WINNERS}],
             "randomness": {"kind": "INTERNAL"},
         }
-        draw_id = self._post(bench, "", draw)["id"]
+        draw_id = self._admin.post("/admin/draws", draw)["id"]
         before, began, taken = bench.server.rss_bytes, time.monotonic(), []
         for step in ("close", "draw", "confirm"):
             started = time.monotonic()
-            shown = self._post(bench, f"/{draw_id}/{step}", {})
+            shown = self._admin.post(f"/admin/draws/{draw_id}/{step}", {})
             taken.append(f"{step} {time.monotonic() - started:.1f} s")
         grown = (bench.server.rss_bytes - before) / 2**20
         started = time.monotonic()
@@ -69,22 +71,8 @@ class Raffle(Case):
         ]
         return Run(done=shown["holder_count"], seconds=seconds)
 
-    def _post(self, bench: Bench, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        connection = http.client.HTTPConnection(urlsplit(bench.server.admin_url).netloc, timeout=600)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        try:
-            connection.request("POST", f"/api/v1/admin/draws{path}", json.dumps(body), headers)
-            answer = connection.getresponse()
-            said = json.loads(answer.read())
-        finally:
-            connection.close()
-        if answer.status != 200:
-            raise StackError(f"POST draws{path} answered {answer.status}: {said}")
-        data: dict[str, Any] = said["data"]
-        return data
-
     def _download(self, bench: Bench, draw_id: str, path: Path) -> None:
-        connection = http.client.HTTPConnection(urlsplit(bench.server.url).netloc, timeout=600)
+        connection = http.client.HTTPConnection(urlsplit(bench.server.url).netloc, timeout=STEP_SECONDS_MAX)
         try:
             connection.request("GET", f"/api/v1/draws/{draw_id}/file?tenant_id={self._fixture.tenant_id}")
             with path.open("wb") as file:

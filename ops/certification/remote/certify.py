@@ -100,7 +100,11 @@ async def _tried(deployment: Deployment, connection: Connection) -> tuple[list[d
     console = progress_console()
     cut_short: tuple[int, str] | None = None
     try:
-        with console.status("creating a tenant") if console.is_terminal and not connection.json else _quiet() as status:
+        with (
+            console.status("creating a tenant")
+            if console.is_terminal and not connection.json
+            else contextlib.nullcontext() as status
+        ):
             await deployment.make()
             for row in ROWS:
                 if status is not None:
@@ -148,8 +152,3 @@ def _show(connection: Connection, deployment: Deployment, results: list[dict[str
     console.print(f"suspended {' and '.join(tenants)}; games archived, campaigns ended")
     for line in failures:
         console.print(f"left behind: {line}")
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    yield None

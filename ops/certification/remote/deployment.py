@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import secrets
 import time
 from collections import Counter
@@ -26,7 +25,6 @@ _OWN_HTTP: Final = {
     Status.INVALID_ARGUMENT: frozenset({400, 408, 413, 415, 417, 422, 431}),
     Status.UNIMPLEMENTED: frozenset({405, 501}),
 }
-_TRACE: Final = re.compile(r"[0-9a-f]{32}")
 _TRIES_MAX: Final = 20
 
 

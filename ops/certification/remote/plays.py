@@ -66,12 +66,8 @@ async def same_session(deployment: Deployment) -> str:
 async def stock_race(deployment: Deployment) -> str:
     """Stock race."""
     started = await asyncio.gather(*(deployment.start("stock", guest) for guest in deployment.guests))
-    answers = await asyncio.gather(
-        *(
-            deployment.play("stock", guest, session, "race")
-            for guest, session in zip(deployment.guests, started, strict=True)
-        )
-    )
+    plays = (deployment.play("stock", *own, "race") for own in zip(deployment.guests, started, strict=True))
+    answers = await asyncio.gather(*plays)
     all_of(answers, "200")
     wins = sum(len(answer.data["rewards"]) for answer in answers)
     hold(wins == STOCK, f"{wins} wins of a stock of {STOCK}")

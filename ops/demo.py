@@ -4,12 +4,16 @@ Each resource is looked up by name before it is created, so that seeding again, 
 interrupted seeding, creates no duplicates.
 """
 
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ops.api import Api
 
 CAMPAIGN = "Autumn Fair"
 THEME = {"primary": "#c2410c", "accent": "#facc15"}
+GAMES = Path(__file__).with_name("demo.yaml")
 BACKGROUND = {"color": "#fff7ed", "emoji": "🍂"}
 
 
@@ -99,112 +103,15 @@ def prize_specs() -> list[dict[str, Any]]:
 
 
 def game_specs(campaign_id: str, prizes: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """{shape: body of POST /admin/games}; `prizes` maps the names in `prize_specs` to ids."""
-    cider, mug, apple = prizes["Cider voucher"], prizes["Fair mug"], prizes["Toffee apple"]
-    pumpkin, points = prizes["Golden pumpkin"], prizes["Ten points"]
+    """{shape: body of POST /admin/games}, as in demo.yaml; `prizes` maps the names in `prize_specs` to ids."""
 
-    def game(name: str, kind: str, rules_of: tuple[str, str, str], ui: dict[str, Any], **more: Any) -> dict[str, Any]:
-        seed_generator, reward_handler, validator = rules_of
-        return {
-            "name": name,
-            "type": kind,
-            "campaign_id": campaign_id,
-            "seed_generator": seed_generator,
-            "reward_handler": reward_handler,
-            "validator": validator,
-            "status": "GAME_STATUS_ACTIVE",
-            "access": "GAME_ACCESS_PUBLIC",  # Anyone who opens its page can play.
-            "ui": {"theme": THEME, "background": BACKGROUND, **ui},
-            **more,
-        }
+    def identified(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: prizes[it] if key.endswith("prize_id") else identified(it) for key, it in value.items()}
+        return [identified(one) for one in value] if isinstance(value, list) else value
 
-    def chances(**probabilities: float) -> list[dict[str, Any]]:
-        ids = {"cider": cider, "mug": mug, "apple": apple, "pumpkin": pumpkin, "points": points}
-        return [{"prize_id": ids[name], "probability": value} for name, value in probabilities.items()]
-
-    def segment(emoji: str, label: str, prize_id: str | None = None) -> dict[str, str]:
-        return {"emoji": emoji, "label": label, **({"prize_id": prize_id} if prize_id else {})}
-
-    return {
-        "spin_wheel": game(
-            "Harvest wheel",
-            "spin_wheel",
-            ("none", "probability", "basic"),
-            {
-                "wheel": {
-                    "segments": [
-                        segment("🍏", "Toffee apple", apple),
-                        segment("🍃", "Next time"),
-                        segment("⭐", "Ten points", points),
-                        segment("🍃", "Next time"),
-                        segment("🍺", "Cider voucher", cider),
-                        segment("🍃", "Next time"),
-                        segment("☕", "Fair mug", mug),
-                        segment("🎃", "Golden pumpkin", pumpkin),
-                    ]
-                }
-            },
-            handler_config={"prizes": chances(apple=0.2, points=0.3, cider=0.1, mug=0.05, pumpkin=0.005)},
-            rules={"max_plays_per_day": 10},
-        ),
-        "scratch": game(
-            "Lucky scratch",
-            "scratch_card",
-            ("none", "probability", "basic"),
-            {"items": [{"emoji": "☕", "prize_id": mug}, {"emoji": "⭐", "prize_id": points}, {"emoji": "🍂"}]},
-            handler_config={"prizes": chances(mug=0.1, points=0.4)},
-            on_unavailable="ON_UNAVAILABLE_REDRAW",
-        ),
-        "egg_catcher": game(
-            "Egg catcher",
-            "egg_catcher",
-            ("none", "score_to_tier", "basic"),
-            {"catcher": {"lives": 3, "most": 150}},
-            handler_config={
-                "tiers": [
-                    {"min": 10, "max": 49, "prize_group": "good"},
-                    {"min": 50, "max": 500, "prize_group": "great"},
-                ],
-                "prize_groups": {"good": chances(points=1.0), "great": chances(apple=0.5, cider=0.5)},
-                "max_score": 500,
-                "max_score_per_second": 10,
-            },
-            on_unavailable="ON_UNAVAILABLE_FALLBACK",
-            fallback_prize_id=points,
-        ),
-        "gift_catcher": game(
-            "Gift catcher",
-            "gift_catcher",
-            ("drop_sequence", "collect_items", "drop_plan"),
-            {"items": {"star": {"emoji": "⭐"}, "apple": {"emoji": "🍏"}, "leaf": {"emoji": "🍂"}}},
-            handler_config={
-                "drops": [
-                    {"type": "star", "prize_id": points, "frequency": 5, "max_catchable": 3},
-                    {"type": "apple", "prize_id": apple, "frequency": 2, "max_catchable": 1},
-                    {"type": "leaf", "frequency": 8, "max_catchable": 0},
-                ],
-                "total_items": 20,
-                "interval_ms": 400,
-            },
-        ),
-        "collection": game(
-            "Leaf collection",
-            "collection",
-            ("none", "lucky_item", "basic"),
-            {"items": [{"emoji": "🍁", "item": "maple"}, {"emoji": "🌰", "item": "chestnut"}]},
-            handler_config={
-                "items": [
-                    {"item": "maple", "weight": 3, "quantity": 1, "slot_index": 0},
-                    {"item": "chestnut", "weight": 1, "quantity": 1, "slot_index": 1},
-                ]
-            },
-            milestones={
-                "mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK",
-                "auto_grant": False,
-                "rungs": [
-                    {"name": "Five maple leaves", "currency": "maple", "threshold": 5, "prize_id": apple},
-                    {"name": "Five chestnuts", "currency": "chestnut", "threshold": 5, "prize_id": mug},
-                ],
-            },
-        ),
-    }
+    # Anyone who opens a game's page can play.
+    own = {"campaign_id": campaign_id, "status": "GAME_STATUS_ACTIVE", "access": "GAME_ACCESS_PUBLIC"}
+    look = {"theme": THEME, "background": BACKGROUND}
+    games = identified(yaml.safe_load(GAMES.read_text()))
+    return {shape: {**game, **own, "ui": {**look, **game["ui"]}} for shape, game in games.items()}

@@ -135,8 +135,7 @@ async def test_element_that_could_not_load_loads_again_by_its_button(fair: World
     assert await visit.kind() == "refused"
     assert (await fired(visit))["error"]["reason"] == "NO_ANSWER"
     away = False
-    await visit.page.click("button.main")
-    await visit.page.wait_for_selector(".wheel")
+    await visit.click("button.main", then=".wheel")
     await visit.press()
     assert await visit.kind() == "won"
     visit.forgive("ERR_CONNECTION_REFUSED")
@@ -155,8 +154,7 @@ async def test_site_embeds_and_frames_the_game_only_where_it_is_allowed(fair: Wo
         await visit.ready()
         await visit.press()
         assert "Mug" in await visit.result()
-        await visit.page.click("[data-panel=login]")
-        await visit.page.wait_for_selector("dialog #login-field")
+        await visit.click("[data-panel=login]", then="dialog #login-field")
         assert await visit.page.context.cookies() == []
         await visit.page.goto(f"{origin}/frame")
         framed = visit.page.frame_locator("iframe")

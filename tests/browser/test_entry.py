@@ -1,6 +1,8 @@
 import re
 from typing import Any, Final
 
+import pytest
+
 from tests.support.axe import violations
 from tests.support.browsing import Visit
 from tests.support.chromium import Page
@@ -152,12 +154,10 @@ async def test_claim_leads_to_the_form_and_back(fair: World, visit: Visit) -> No
     await visit.page.check(f"{FORM} [name=terms]")
     changed = {"entry": {**entry, "consents": [{**ENTRY["consents"][0], "text": {"en": "I accept new terms."}}]}}
     assert (await fair.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", changed)).code == "OK"
-    await visit.page.click(f"{FORM} [data-act=entry]")
-    await visit.page.wait_for_selector(f"{FORM} >> text=A text has changed")
+    await visit.click(f"{FORM} [data-act=entry]", then=f"{FORM} >> text=A text has changed")
     await visit.page.check(f"{FORM} >> text=I accept new terms.")
     await visit.page.click(f"{FORM} [data-act=entry]")
-    await visit.page.click("dialog [data-act=claim]")
-    await visit.page.wait_for_selector("dialog [data-status=FULFILLED]")
+    await visit.click("dialog [data-act=claim]", then="dialog [data-status=FULFILLED]")
     visit.forgive("400")
 
 
@@ -223,8 +223,7 @@ async def test_form_starts_with_what_its_own_player_sent_and_edited(fair: World,
         return shown
 
     await visit.open(game_id)
-    await visit.page.click("tombola-game .main")
-    await visit.page.wait_for_selector(email)
+    await visit.click("tombola-game .main", then=email)
     await visit.page.keyboard.press("Escape")
     await sign_in(visit, "ann")
     assert [await form(), await form()] == [("ann@example.com", False), ("edited@example.com", True)]
@@ -276,26 +275,20 @@ async def test_code_gives_turns_to_a_visitor_and_opens_the_game(fair: World, vis
     visit.forgive("409")
 
 
-async def test_camera_reads_a_code_and_is_switched_off(fair: World, visit: Visit) -> None:
+@pytest.mark.parametrize("refused", [False, True])
+async def test_camera_reads_a_code_or_leaves_the_field(fair: World, visit: Visit, refused: bool) -> None:
     await make_pack(fair, "SCAN-0001")
-    await visit.page.add_init_script(f"({CAMERA})(false)")
+    await visit.page.add_init_script(f"({CAMERA})({str(refused).lower()})")
     await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "scanner")
     await panel(visit, "codes")
     await visit.page.click("dialog [data-act=scan]")
-    await visit.page.wait_for_function("() => document.querySelector('tombola-game') && window.stopped?.()")
-    assert await visit.page.input_value("dialog input[name=code]") == "SCAN-0001"
-    await visit.page.click(SEND)
-    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
-
-
-async def test_refused_camera_leaves_the_field(fair: World, visit: Visit) -> None:
-    await make_pack(fair, "TYPED-001")
-    await visit.page.add_init_script(f"({CAMERA})(true)")
-    await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "shy")
-    await panel(visit, "codes")
-    await visit.page.click("dialog [data-act=scan]")
-    await visit.page.wait_for_selector("dialog >> text=The camera cannot be used")
-    await enter(visit.page, "TYPED-001")
+    if refused:
+        await visit.page.wait_for_selector("dialog >> text=The camera cannot be used")
+        await enter(visit.page, "SCAN-0001")
+    else:
+        await visit.page.wait_for_function("() => document.querySelector('tombola-game') && window.stopped?.()")
+        assert await visit.page.input_value("dialog input[name=code]") == "SCAN-0001"
+        await visit.page.click(SEND)
     await visit.page.wait_for_selector("dialog >> text=2 turns earned")
 
 

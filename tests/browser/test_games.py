@@ -86,8 +86,7 @@ async def test_wheel_points_at_no_other_prize_than_the_won_one(fair: World, visi
 
 async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit) -> None:
     await moving.open(await card(fair))
-    await moving.press()
-    await moving.page.wait_for_selector(".main >> text=Scratch")
+    await moving.press(then=".main >> text=Scratch")
     await moving.page.reload()
     await moving.page.wait_for_selector(".main >> text=Scratch")
     await scratch(moving, 0.2)
@@ -95,8 +94,7 @@ async def test_scratch_card_opens_by_scratching_alone(fair: World, moving: Visit
     await scratch(moving, 1)
     assert "Fair mug" in await moving.result()
     assert len(await fair.plays()) == 1, "the reload showed the same card"
-    await moving.press()
-    await moving.page.wait_for_selector(".main >> text=Scratch")
+    await moving.press(then=".main >> text=Scratch")
     assert await moving.page.is_hidden(".card"), "the next card is covered again"
     await moving.page.evaluate(f"for (let i = 0; i < 12; i++) {ROOT}.querySelector('.main').click()")
     await moving.result()
@@ -192,8 +190,7 @@ document.dispatchEvent(new Event("visibilitychange"))"""
 
 async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, moving: Visit) -> None:
     await moving.open(await games.eggs(fair))
-    await moving.press()
-    await moving.page.wait_for_selector(".falls")
+    await moving.press(then=".falls")
     for by in ("button", "background"):
         await (moving.page.click("button.main") if by == "button" else moving.page.evaluate(HIDE))
         await moving.page.wait_for_selector(".main >> text=Continue")
@@ -201,8 +198,7 @@ async def test_egg_catcher_pauses_and_reports_what_was_caught(fair: World, movin
         await moving.page.evaluate(FRAMES)
         assert await moving.page.evaluate(PLACES) == before, by
         assert "Catch" in await moving.page.inner_text(".over")
-        await moving.page.click("button.main")
-        await moving.page.wait_for_selector(".main >> text=Pause")
+        await moving.click("button.main", then=".main >> text=Pause")
     await moving.page.evaluate(games.HAND, [True, 0])
     assert await games.ended(moving) == "won" and "Fair mug" in await moving.result()
     over = await moving.page.inner_text(".over")
@@ -231,10 +227,8 @@ async def test_gift_catcher_reports_one_catch_through_reloads_and_a_lost_answer(
 
     await moving.page.route("**/api/v1/games/*/play", lose)
     await moving.open(await games.gifts(fair, count=5))
-    await moving.press()
-    await moving.page.wait_for_selector(".falls")
-    await moving.page.reload()
-    await moving.ready()
+    await moving.press(then=".falls")
+    await moving.reload()
     assert await fair.plays() == [], "a game left midway is not played"
     await moving.page.evaluate(games.HAND, [True, 2])
     await moving.page.evaluate(WATCH)
@@ -257,8 +251,7 @@ async def test_reduced_motion_stops_every_animation(fair: World, visit: Visit) -
     await visit.open(await games.eggs(fair, most=2))
     await visit.page.evaluate(games.HAND, [True, 0])
     await visit.page.evaluate(WATCH)
-    await visit.press()
-    await visit.page.wait_for_selector(".falls")
+    await visit.press(then=".falls")
     assert await visit.page.evaluate(games.MOVING) == 0
     assert await games.ended(visit) == "won"
     places = await visit.page.evaluate("[...window.seen.places]")
@@ -266,8 +259,7 @@ async def test_reduced_motion_stops_every_animation(fair: World, visit: Visit) -
     for shape in ("wheel", "collection", "gifts"):
         await visit.open(await games.made(fair, shape))
         await visit.page.evaluate(games.HAND, [True, 0])
-        await visit.press()
-        await visit.page.wait_for_selector(games.UNDER_WAY.get(shape, ".card[data-result=won]"))
+        await visit.press(then=games.UNDER_WAY.get(shape, ".card[data-result=won]"))
         assert await visit.page.evaluate(games.MOVING) == 0, shape
         assert await games.finish(visit, "won") == "won", shape
 

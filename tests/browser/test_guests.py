@@ -51,8 +51,7 @@ async def test_refused_guest_is_the_guest_again_once_its_token_works(fair: World
     # Also after another guest has played and signed in meanwhile.
     await refuse_token(visit, "TOKEN_INVALID", token)
     await visit.page.evaluate("sessionStorage.clear()")
-    await visit.page.reload()
-    await visit.ready()
+    await visit.reload()
     await visit.play()
     assert await visit.guest_token() != token and token in await visit.page.evaluate(ASIDE)
     await visit.page.unroute(API)
@@ -75,8 +74,7 @@ async def test_guest_of_an_expired_token_plays_as_another_or_signs_in(fair: Worl
     await visit.page.evaluate(SET_GUEST, fair.stack.token((await owners(fair))[0], seconds=-3600))
     login = await sign_in(visit, phone, "max@late.test")
     await visit.page.evaluate("sessionStorage.clear()")
-    await visit.page.reload()
-    await visit.ready()
+    await visit.reload()
     await visit.play()
     await visit.play()
     found = await owners(fair)
@@ -146,8 +144,7 @@ async def test_code_redeemed_during_the_first_start_makes_no_second_guest(fair: 
     await visit.press()
     await panel(visit, "codes")
     await visit.page.fill("dialog input[name=code]", "OPEN-0001")
-    await visit.page.click("dialog [data-act=codes]")
-    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+    await visit.click("dialog [data-act=codes]", then="dialog >> text=2 turns earned")
     redeemed.set()
     await until(lambda: owners(fair), bool)
     redeemer = "SELECT player_id FROM redemptions WHERE tenant_id = $1"
@@ -199,8 +196,7 @@ async def test_sign_out_leaves_no_session_to_the_next_player(fair: World, browse
         query = "Object.keys(sessionStorage).filter((name) => name.startsWith('tombola.play')).length"
         assert (await visit.page.evaluate(query), await other.page.evaluate(query)) == (2, 1)
         await other.page.bring_to_front()
-        await other.page.click("[data-panel=history]")
-        await other.page.wait_for_selector("dialog li")
+        await other.click("[data-panel=history]", then="dialog li")
         await sign_out(visit)
         assert await visit.page.evaluate(query) == 0
         await other.page.wait_for_selector("dialog .blank")
@@ -257,7 +253,6 @@ async def test_page_loaded_before_an_update_plays_on_with_its_parts(fair: World,
     assert await visit.kind() == "won"
     login = await sign_in(visit, phone, "vic@update.test", by=".card [data-next]")
     await visit.page.wait_for_function(SIGNED_IN)
-    await visit.press()
-    await visit.page.wait_for_selector(".frame[data-state=won]")
+    await visit.press(then=".frame[data-state=won]")
     assert await owners(fair) == [login["player"]["id"]] * 2
     assert any(old in one for one in visit.asked) and any(f"{address}games/wheel.js" in one for one in visit.asked)

@@ -44,15 +44,13 @@ async def test_guest_who_won_signs_in_keeps_it_and_signs_out(fair: World, visit:
     assert await visit.page.inner_text(".card [data-next]") == "My rewards"
     stored = await visit.page.evaluate("Object.keys(localStorage).map((name) => name.split(':')[0])")
     assert stored == ["tombola.login"], "the guest is forgotten"
-    await visit.page.reload()
-    await visit.ready()
+    await visit.reload()
     assert await visit.page.evaluate(ACCOUNT) == f"Signed in as {contact}"
     await visit.press()
     assert await visit.kind() == "won"
     assert await owners(fair) == [login["player"]["id"]] * 2
     await visit.page.click("[data-panel=login]")
-    await visit.page.click("dialog button:has-text('Sign out')")
-    await visit.page.wait_for_selector("dialog >> text=You are signed out")
+    await visit.click("dialog button:has-text('Sign out')", then="dialog >> text=You are signed out")
     assert await visit.page.evaluate(STORED) is None and await visit.page.evaluate(ACCOUNT) == "Sign in"
     assert (await visit.stack.consumer("GET", "/players/me", headers=bearer)).reason == "TOKEN_INVALID"
     again = await visit.stack.consumer("POST", "/players/auth/refresh", {"refresh_token": login["refresh_token"]})
@@ -84,19 +82,16 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
         await visit.page.check(f"dialog [value={way}]")
         assert await visit.page.get_attribute("#login-field", "type") == {"email": "email", "phone": "tel"}[way]
         await visit.page.fill("#login-field", written)
-        await visit.page.click(SUBMIT)
-        await visit.page.wait_for_selector(f"{alert}:has-text('{message}')")
+        await visit.click(SUBMIT, then=f"{alert}:has-text('{message}')")
         await accessible(visit, f"login-wrong-{name}", found)
     await ask_for_code(visit, contact)
     await accessible(visit, f"login-code-{name}", found)
     assert await visit.page.is_hidden("dialog .more button:has-text('Resend code')")
     assert "Resend code in" in await visit.page.inner_text("dialog .more")
     await visit.page.click("dialog button:has-text('Change email')")
-    await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector(f"{alert}:has-text('Too many attempts')")
+    await visit.click(SUBMIT, then=f"{alert}:has-text('Too many attempts')")
     await let_resend(visit.stack)
-    await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector("dialog >> text=Code sent")
+    await visit.click(SUBMIT, then="dialog >> text=Code sent")
     field = visit.page.locator("#login-field")
     assert await field.get_attribute("autocomplete") == "one-time-code"
     assert await field.get_attribute("inputmode") == "numeric"
@@ -113,13 +108,10 @@ async def fill_login_form(fair: World, visit: Visit, phone: Phone, name: str, fo
         sessionStorage.setItem(name, JSON.stringify({...kept, resend_at: 1}));
     }"""
     await visit.page.evaluate(later)
-    await visit.page.reload()
-    await visit.ready()
-    await visit.page.click(".card [data-next]")
-    await visit.page.wait_for_selector(f"dialog >> text=Code sent to {contact}")
+    await visit.reload()
+    await visit.click(".card [data-next]", then=f"dialog >> text=Code sent to {contact}")
     await let_resend(visit.stack)
-    await visit.page.click("dialog .more button:has-text('Resend code')")
-    await visit.page.wait_for_selector("dialog >> text=New code sent")
+    await visit.click("dialog .more button:has-text('Resend code')", then="dialog >> text=New code sent")
     await enter_code(visit, phone, contact)
     await visit.page.wait_for_selector(".card", state="hidden")
     await visit.press()
@@ -156,8 +148,7 @@ async def test_expired_token_is_refreshed_during_a_play(fair: World, visit: Visi
     assert await visit.kind() == "won"
     await expire(fair, visit, login)
     try:
-        await visit.press()
-        await visit.page.wait_for_selector(".frame:not([data-state=won])")
+        await visit.press(then=".frame:not([data-state=won])")
         await visit.page.wait_for_selector(".frame[data-state=won]")
     finally:
         over.set()
@@ -203,8 +194,7 @@ async def test_play_under_way_is_shown_once_to_who_signs_in_meanwhile(fair: Worl
         await (route.continue_() if heard else route.abort("connectionreset"))
 
     await visit.page.route(PLAY, lose)
-    await visit.press()
-    await visit.page.wait_for_selector("text=This is taking longer than usual")
+    await visit.press(then="text=This is taking longer than usual")
     login = await sign_in(visit, phone, "hal@lost.test")
     heard = True
     assert await visit.kind() == "won"

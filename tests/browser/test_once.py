@@ -46,8 +46,7 @@ async def test_double_click_is_one_play_that_is_retried_with_its_key(fair: World
 
     await visit.page.route(PLAY, refuse)
     await visit.page.dblclick("button.main")
-    await visit.page.click(".wheel")
-    await visit.page.wait_for_selector("text=This is taking longer than usual. Your play is saved.")
+    await visit.click(".wheel", then="text=This is taking longer than usual. Your play is saved.")
     assert await visit.kind() == "won"
     assert len(keys) == len(answers) + 1 and len(set(keys)) == 1
     assert len(await fair.plays()) == len(set(await owners(fair))) == 1
@@ -70,8 +69,7 @@ async def test_reload_during_a_play_shows_that_play_once(fair: World, visit: Vis
     await visit.press()
     assert "This is the result of your last play" in await visit.result()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
-    await visit.page.reload()
-    await visit.ready()
+    await visit.reload()
     assert await visit.page.is_hidden(".card"), "a result that was shown is not shown again"
     assert len(bodies) == 2
     await moving.open(await public_wheel(fair, rules={"max_plays_per_day": 10}))
@@ -90,8 +88,7 @@ async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: Worl
     contact = "lea@offline.test"
     await visit.open(await public_wheel(fair))
     await visit.page.context.set_offline(True)
-    await visit.page.click("[data-panel=prizes]")
-    await visit.page.wait_for_selector(".left >> text=Connection problem")
+    await visit.click("[data-panel=prizes]", then=".left >> text=Connection problem")
     assert await visit.page.locator("dialog").count() == 0, "the panel could not be loaded"
     await visit.page.context.set_offline(False)
     await visit.play()
@@ -100,12 +97,10 @@ async def test_offline_play_goes_on_by_itself_and_other_errors_say_so(fair: Worl
     await visit.page.wait_for_selector("#login-field")  # Loaded while there is a network.
     await visit.page.keyboard.press("Escape")
     await visit.page.context.set_offline(True)
-    await visit.press()
-    await visit.page.wait_for_selector("text=You are offline")
+    await visit.press(then="text=You are offline")
     await visit.page.click("[data-panel=login]")
     await visit.page.fill("#login-field", contact)
-    await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector("dialog [role=alert]:has-text('Connection problem')")
+    await visit.click(SUBMIT, then="dialog [role=alert]:has-text('Connection problem')")
     await visit.page.context.set_offline(False)
     await visit.page.wait_for_selector(".frame[data-state=won]")
     await ask_for_code(visit, contact)
@@ -161,16 +156,14 @@ async def test_stored_session_that_cannot_be_played_is_replaced_silently(fair: W
     stale = await visit.page.evaluate(KEPT)
     await visit.play()
     await visit.page.evaluate(COPY, stale)
-    await visit.page.reload()
-    await visit.ready()
+    await visit.reload()
     await visit.play()
     assert len(await fair.plays()) == 3
     stored = json.loads(await visit.page.evaluate(KEPT))
     assert stored["session"]["session_id"]
     odds = {"prizes": [{"prize_id": await fair.prize(name="Cup"), "probability": 1}]}
     await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": odds})
-    await visit.press()
-    await visit.page.wait_for_selector(".card:not([hidden]) >> text=Cup")
+    await visit.press(then=".card:not([hidden]) >> text=Cup")
     assert len(await fair.plays()) == 4
     body = {"key": "asked-before", "payload": {}, "client_seed": ""}
     await visit.page.evaluate(COPY, json.dumps({**stored, "asked": body}))
@@ -197,10 +190,8 @@ async def test_session_and_code_last_as_long_by_a_wrong_clock(fair: World, visit
     await visit.page.evaluate("window.name = 2")
     await visit.page.click("[data-panel=login]")
     await ask_for_code(visit, "kim@ahead.test")
-    await visit.page.reload()
-    await visit.ready()
-    await visit.page.click("[data-panel=login]")
-    await visit.page.wait_for_selector("dialog >> text=Code sent to kim@ahead.test")
+    await visit.reload()
+    await visit.click("[data-panel=login]", then="dialog >> text=Code sent to kim@ahead.test")
 
 
 async def test_button_of_a_used_up_day_works_again_after_its_end(fair: World, visit: Visit) -> None:

@@ -110,8 +110,7 @@ async def test_game_that_closes_while_it_is_played_is_refused_and_takes_nothing(
         assert "is paused" in await visit.page.inner_text("[role=status]")
         assert len(await fair.plays()) == before
         await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})
-        await visit.page.reload()
-        await visit.ready()
+        await visit.reload()
         visit.forgive("400")
         await visit.press()
         assert await finish(visit, "won") == "won", "an open game can be played again"
@@ -187,8 +186,7 @@ async def test_draw_in_the_page_equals_the_rules(fair: World, visit: Visit) -> N
 async def verdict(visit: Visit) -> tuple[list[str], str]:
     """(whether each step of the panel's check fits, its last line)."""
     await visit.page.click("[data-panel=fair]")
-    await visit.page.click("dialog button:has-text('Verify now')")
-    await visit.page.wait_for_selector(".steps li")
+    await visit.click("dialog button:has-text('Verify now')", then=".steps li")
     lines = visit.page.locator(".steps li")
     fits = [str(await lines.nth(i).get_attribute("data-fits")) for i in range(await lines.count())]
     return fits, await lines.last.inner_text()

@@ -44,8 +44,7 @@ async def test_panels_are_offered_where_they_have_something_and_invite_a_newcome
     assert set(plain) | {"quests", "ranking", "milestones", "wallet"} <= set(await visit.page.evaluate(named))
     for name in ("rewards", "milestones", "wallet", "history"):
         assert "Play" in await panel(visit, name), name
-        await visit.page.click("dialog >> text=Play now")
-        await visit.page.wait_for_selector("dialog", state="detached")
+        await visit.click("dialog >> text=Play now", gone="dialog")
     assert visit.api_calls() == [], "nothing is requested of which the answer is known"
 
 
@@ -78,8 +77,7 @@ async def test_winner_is_led_to_what_was_won(fair: World, visit: Visit, phone: P
     assert code in await shown(visit, "rewards")
     # What waits is counted as it is won, and still there after a reload.
     await page.keyboard.press("Escape")
-    await visit.press()
-    await page.wait_for_selector(f"{card}:has-text('Claim')")
+    await visit.press(then=f"{card}:has-text('Claim')")
     await visit.shot("winner-claims")
     assert await page.inner_text(badge) == "1" and await violations(page) == []
     await page.reload()
@@ -111,8 +109,7 @@ async def test_code_is_scanned_from_the_screen_and_copied(fair: World, browser: 
                 assert text == await cards.nth(nth).locator("code").inner_text()
                 read.append(text)
             assert sorted(read) == sorted(CODES)
-            await visit.page.click("dialog >> text=Copy")
-            await visit.page.wait_for_selector("dialog >> text=Copied")
+            await visit.click("dialog >> text=Copy", then="dialog >> text=Copied")
             selected = f"{ROOT}.getSelection?.().toString()"
             copied = await visit.page.evaluate("navigator.clipboard.readText()" if permissions else selected)
             assert copied in (*CODES, *([] if permissions else [None]))
@@ -231,8 +228,7 @@ async def test_refused_claim_or_rung_says_why_and_until_when(fair: World, visit:
     (reward,) = await my_rewards(fair)
     await fair.stack.admin("POST", f"/admin/rewards/{reward['id']}/revoke", {"reason": "a mistake"})
     await watch(visit, "refused")
-    await visit.page.click("dialog >> text=Claim")
-    await visit.page.wait_for_selector("dialog >> text=This reward can no longer be claimed.")
+    await visit.click("dialog >> text=Claim", then="dialog >> text=This reward can no longer be claimed.")
     assert (await fired(visit))[0][1]["reason"] == "ILLEGAL_TRANSITION"
     visit.forgive("400")
     for constraint, words in (
@@ -247,8 +243,7 @@ async def test_refused_claim_or_rung_says_why_and_until_when(fair: World, visit:
         await visit.play()
         assert (await fair.redeem(game_id, "one")).code == "OK"
         await panel(visit, "milestones")
-        await visit.page.click("[data-rung=two] [data-act=redeem]")
-        await visit.page.wait_for_selector("dialog .refusal")
+        await visit.click("[data-rung=two] [data-act=redeem]", then="dialog .refusal")
         refused = await visit.page.inner_text("dialog .refusal")
         assert refused.startswith(words) and refused.strip() == (await said(visit)).strip()
         assert await visit.page.get_attribute("[data-rung=two] [data-act=redeem]", "aria-disabled") is None
@@ -263,16 +258,14 @@ async def test_turns_that_are_won_are_shown_and_can_be_played(fair: World, visit
     assert "Golden ticket: 3 more turns" in await visit.result()
     await visit.page.wait_for_selector(".left >> text=3 turns left")
     assert await violations(visit.page) == []
-    await visit.press()
-    await visit.page.wait_for_selector(".left >> text=2 turns left")
+    await visit.press(then=".left >> text=2 turns left")
     assert "No prize" in await visit.result()
     assert (await fair.eligibility(game_id, "turner"))["remaining_turns"] == 2
     rungs = block(rung("start", 2, await fair.prize(name="Two more", type="turns", value=2)))
     game_id = await fair.game(COLLECTION, COINS, access="public", rules={"max_plays_per_day": 1}, milestones=rungs)
     await visit.page.goto("about:blank")
     await open_as(visit, game_id, "turner")
-    await visit.press()
-    await visit.page.wait_for_selector(".left >> text=4 turns left")
+    await visit.press(then=".left >> text=4 turns left")
 
 
 async def test_quest_earns_its_turns_once_and_opens_the_game(fair: World, visit: Visit) -> None:
@@ -312,13 +305,11 @@ async def test_quest_counts_plays_and_is_done_by_a_newcomer_as_a_guest(fair: Wor
     await fair.round(game_id, "ann")
     await panel(visit, "quests")
     assert "2 of 2 plays" in await visit.page.inner_text(card)
-    await visit.page.click(offered)
-    await visit.page.wait_for_selector("dialog >> text=3 turns earned")
+    await visit.click(offered, then="dialog >> text=3 turns earned")
     visits = await fair.quest(turns=2)
     await visit.open(game_id)
     await panel(visit, "quests")
-    await visit.page.click(f"dialog [data-quest={visits}] [data-act=quest]")
-    await visit.page.wait_for_selector("dialog >> text=2 turns earned")
+    await visit.click(f"dialog [data-quest={visits}] [data-act=quest]", then="dialog >> text=2 turns earned")
     headers = {"Authorization": f"Bearer {await visit.guest_token()}"}
     now = (await fair.stack.consumer("GET", f"/games/{game_id}/eligibility", headers=headers)).data
     assert (now["remaining_turns"], now["free_plays_remaining"]) == (2, 2)
@@ -375,8 +366,7 @@ async def test_history_lists_every_play_in_local_time_and_leads_to_its_check(fai
         await visit.page.click(f"[data-play={oldest['id']}] button")
         text = await shown(visit, "fair")
         assert oldest["seed"] in text and seed_hash(bytes.fromhex(oldest["seed"])) in text
-        await visit.page.click("dialog >> text=Verify now")
-        await visit.page.wait_for_selector(".steps li >> text=Draw verified.")
+        await visit.click("dialog >> text=Verify now", then=".steps li >> text=Draw verified.")
         await visit.page.click("dialog [aria-label=Back]")
         await shown(visit, "history")
         assert await visit.page.locator("dialog [aria-label=Back]").is_hidden()

@@ -49,13 +49,11 @@ async def test_panels_fit_run_no_text_and_pass_axe(fair: World, browser: Browser
             assert "<img src=x onerror=" in text or name in ("wallet", "history", "fair"), name
             if name == "rewards":
                 assert CODE in await visit.page.locator("dialog code").all_inner_texts()
-                await visit.page.click("dialog >> text=QR code")
-                await visit.page.wait_for_selector(".qr svg")
+                await visit.click("dialog >> text=QR code", then=".qr svg")
             if name == "wallet":
                 await visit.page.wait_for_selector("[data-entry]")
             if name == "fair":
-                await visit.page.click("dialog button:has-text('Verify now')")
-                await visit.page.wait_for_selector(".steps li")
+                await visit.click("dialog button:has-text('Verify now')", then=".steps li")
             await whole(visit, f"panel-{name}-{width}-{scheme}")
             await accessible(visit, f"panel-{name}", found)
             await visit.page.keyboard.press("Escape")
@@ -132,8 +130,7 @@ async def test_games_fit_in_every_script(
             await whole(visit, f"{locale}-{shape}-won-{width}")
         shown = visit.page.locator("[data-panel]:visible")
         for opened in await shown.evaluate_all("(all) => all.map((one) => one.dataset.panel)"):
-            await visit.page.click(f"[data-panel={opened}]")
-            await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+            await visit.click(f"[data-panel={opened}]", then="dialog .panel > :not(.busy)")
             await fits(visit, f"{locale}-{opened}-{width}")
             await visit.page.keyboard.press("Escape")
         await visit.page.reload()

@@ -124,8 +124,7 @@ async def test_right_to_left_mirrors_all_but_the_wheel_and_codes(fair: World, br
             await panel(visit, name)
             if name == "fair":
                 assert await visit.page.evaluate(f"getComputedStyle({ROOT}.querySelector('dd')).direction") == "ltr"
-                await visit.page.click("dialog .row button")
-                await visit.page.wait_for_selector(".steps li")
+                await visit.click("dialog .row button", then=".steps li")
             title = await visit.page.locator("dialog h2").bounding_box()
             shut = await visit.page.locator("dialog header button:visible").bounding_box()
             assert title is not None and shut is not None and shut["x"] < title["x"]

@@ -70,9 +70,27 @@ class Visit:
     async def ready(self) -> None:
         await self.page.wait_for_selector(".frame[data-state=ready], .frame[data-state=refused], .card[data-result]")
 
-    async def press(self) -> None:
+    async def press(self, *, then: str = "", gone: str = "", url: str = "") -> None:
         await self.page.wait_for_timeout(SETTLE_MS if await self.page.is_visible(".card[data-result]") else 0)
         await self.page.click("button.main")
+        await self.until_shown(then, gone, url)
+
+    async def click(self, selector: str, *, then: str = "", gone: str = "", url: str = "") -> None:
+        await self.page.click(selector)
+        await self.until_shown(then, gone, url)
+
+    async def reload(self) -> None:
+        await self.page.reload()
+        await self.ready()
+
+    async def until_shown(self, then: str, gone: str, url: str) -> None:
+        """Waits for the URL and the selectors that are not empty."""
+        if url:
+            await self.page.wait_for_url(url)
+        if then:
+            await self.page.wait_for_selector(then)
+        if gone:
+            await self.page.wait_for_selector(gone, state="detached")
 
     async def result(self) -> str:
         await self.page.wait_for_selector(".card[data-result]:not([hidden])")

@@ -32,8 +32,7 @@ class Desk(Visit):
         await self.enter("admin", path=f"/players/{player_id}")
         await self.press("Merge", within="main .head")
         await self.page.get_by_label("Guest", exact=True).fill(guest_id)
-        await self.press("Preview merge", within="dialog")
-        await self.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
+        await self.press("Preview merge", within="dialog", then="dialog:has-text('1 plays, 1 rewards')")
 
     async def follow(self, link: str) -> None:
         await self.page.goto(link)
@@ -60,8 +59,11 @@ class Desk(Visit):
     async def title(self) -> str:
         return str(await self.page.inner_text("main h1"))
 
-    async def press(self, name: str = "", within: str = "body") -> None:
+    async def press(
+        self, name: str = "", within: str = "body", *, then: str = "", gone: str = "", url: str = ""
+    ) -> None:
         await self.page.locator(within).get_by_role("button", name=name, exact=True).first.click()
+        await self.until_shown(then, gone, url)
 
     async def toast(self) -> str:
         await self.page.wait_for_selector(".toast")

@@ -29,18 +29,15 @@ async def test_campaign_is_activated_paused_ended_and_duplicated(desk: Desk) -> 
     await desk.enter("admin", path=f"/campaigns/{campaign_id}")
     assert "1 Dec 2031, 08:00" in await page.inner_text(".under")
     assert "No game is active" in await page.inner_text(".checks [data-tone=bad]")
-    await desk.press("Activate", within=".table")
-    await page.wait_for_selector("dialog:has-text('Players can start it')")
-    await desk.press("Activate", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Snow wheel: Active')")
+    await desk.press("Activate", within=".table", then="dialog:has-text('Players can start it')")
+    await desk.press("Activate", within="dialog", then=".toast:has-text('Snow wheel: Active')")
     await page.wait_for_selector(".checks:has-text('The odds of Snow wheel add up to 25 %')")
     assert "Sledge has stock: 3 left" in await page.inner_text(".checks")
     for verb, state in (("Activate", "Active"), ("Pause", "Paused"), ("Activate", "Active"), ("End", "Ended")):
         await desk.press(verb, within="main .head")
         dialog = await page.inner_text("dialog")
         assert "active game" in dialog and "Snow wheel" in dialog
-        await desk.press(verb, within="dialog")
-        await page.wait_for_selector(f".head .status:has-text('{state}')")
+        await desk.press(verb, within="dialog", then=f".head .status:has-text('{state}')")
     assert (await api("GET", f"/admin/campaigns/{campaign_id}")).data["status"] == "CAMPAIGN_STATUS_ENDED"
     await desk.press("Duplicate")
     await page.get_by_label("Name", exact=True).fill("Winter Draw again")
@@ -50,12 +47,10 @@ async def test_campaign_is_activated_paused_ended_and_duplicated(desk: Desk) -> 
     for key in ("ArrowRight", "ArrowRight", *"2030"):
         await page.keyboard.press(key)
     await ends.fill("2030-01-30T09:00")
-    await desk.press("Duplicate", within="dialog")
-    await page.wait_for_selector("dialog [aria-invalid=true]")
+    await desk.press("Duplicate", within="dialog", then="dialog [aria-invalid=true]")
     assert await ends.get_attribute("aria-invalid") == "true"
     await ends.fill("2030-02-03T18:00")
-    await desk.press("Duplicate", within="dialog")
-    await page.wait_for_selector("h1:has-text('Winter Draw again')")
+    await desk.press("Duplicate", within="dialog", then="h1:has-text('Winter Draw again')")
     assert "Draft" in await page.inner_text(".head .status")
     again = (await api("GET", f"/admin/campaigns/{page.url.rpartition('/')[2]}")).data
     zone = ZoneInfo(again["timezone"])
@@ -75,15 +70,13 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     await desk.press("Choose", within="dialog")
     await page.get_by_role("dialog", name="Pictures").get_by_role("button", name="Close").click()
     await page.locator("dialog input[type=file]").first.dispatch_event("cancel")  # No file was chosen.
-    await desk.press("Save")
-    await page.wait_for_selector("[aria-invalid=true]")
+    await desk.press("Save", then="[aria-invalid=true]")
     assert await zone.get_attribute("aria-invalid") == "true"
     await desk.until("document.activeElement.getAttribute('name') === 'timezone'")
     assert await name.input_value() == "Mine"
     await zone.fill("UTC")
     assert (await desk.stack.admin("PUT", path, {"name": "Theirs", "timezone": "Europe/Rome"})).code == "OK"
-    await desk.press("Save")
-    await page.wait_for_selector("dialog >> text=Someone else changed: Name, Time zone.")
+    await desk.press("Save", then="dialog >> text=Someone else changed: Name, Time zone.")
     assert await name.input_value() == "Mine" and (await desk.stack.admin("GET", path)).data["name"] == "Theirs"
     await desk.press("Save")
     assert await desk.toast() == "Saved"
@@ -91,8 +84,7 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     assert (now["name"], now["timezone"]) == ("Mine", "Europe/Rome"), "what was not changed is not undone"
     await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Changed"})
     await desk.press("Pause", within=".table")
-    await desk.press("Pause", within="dialog")
-    await page.wait_for_selector(".toast[data-tone=bad]")
+    await desk.press("Pause", within="dialog", then=".toast[data-tone=bad]")
     assert (await desk.stack.admin("GET", f"/admin/games/{game_id}")).data["status"] == "GAME_STATUS_ACTIVE"
     await page.wait_for_selector("td:has-text('Changed')")
     path = f"/admin/tenants/{desk.stack.tenant_id}"
@@ -101,8 +93,7 @@ async def test_campaign_edit_tells_errors_and_conflicts_and_loses_nothing_typed(
     await page.fill("dialog [name=name]", "Fair & Co.")
     sender = {"address": "hello@fair.example", "smtp_url": "smtp://mail.fair.example"}
     assert (await desk.stack.admin("PUT", path, {"sender": sender}, roles=("platform",))).code == "OK"
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("dialog >> text=Someone else changed: Mail sender.")
+    await desk.press("Save", within="dialog", then="dialog >> text=Someone else changed: Mail sender.")
     await desk.press("Save", within="dialog")
     await page.wait_for_selector(".empty")  # No tenant of the former name.
     kept = "SELECT name FROM tenants WHERE tenant_id = $1 AND sender ? 'secret'"
@@ -121,8 +112,7 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
     await desk.enter("designer", path="/campaigns?q=Paged")
     first = await desk.rows()
     assert len(first) == 25
-    await desk.press("Next page")
-    await desk.page.wait_for_url("**cursor=**")
+    await desk.press("Next page", url="**cursor=**")
     await counts(2)
     assert not set(await desk.rows()) & set(first)
     await desk.page.go_back()
@@ -134,8 +124,7 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
     assert len(await desk.rows()) == 13
     await desk.page.fill("input[type=search]", "none of these")
     await desk.page.wait_for_selector(".empty:has-text('No results')")
-    await desk.press("Clear filter")
-    await desk.page.wait_for_url(f"{desk.home}/campaigns")
+    await desk.press("Clear filter", url=f"{desk.home}/campaigns")
     now, day = int(time.time()), 86_400
     for name, start, end, status in (
         *(("Past", now - 40 * day, now - 20 * day, "ended"), ("Now", now - 10 * day, now + 10 * day, "active")),
@@ -149,8 +138,7 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
         return await desk.page.locator(selector).first.bounding_box()
 
     await desk.to("/campaigns?q=Timed")
-    await desk.press("Timeline")
-    await desk.page.wait_for_url("**view=timeline**")
+    await desk.press("Timeline", url="**view=timeline**")
     assert "q=Timed" in desk.page.url and len(await desk.rows()) == 4
     line = (await box(".timeline li i"))["x"]
     bars = {name: await box(f".timeline li:has-text('Timed {name}') a") for name in ("Past", "Now", "Open", "Far")}
@@ -162,8 +150,7 @@ async def test_campaign_list_and_timeline_keep_their_filter_in_the_address(desk:
     assert title is not None and "Active" in title and title.endswith("Europe/Berlin")
     await desk.page.select_option("select", "active")
     await desk.until("document.querySelectorAll('.timeline li').length === 1")
-    await desk.page.click(".timeline a")
-    await desk.page.wait_for_selector("h1:text-is('Timed Now')")
+    await desk.click(".timeline a", then="h1:text-is('Timed Now')")
 
 
 async def test_text_in_dialogs_is_never_run_nor_is_an_inline_script(desk: Desk, fair: World) -> None:
@@ -288,8 +275,7 @@ async def test_budget_and_launch_check_warn_and_lead_to_what_is_to_be_done(desk:
     await desk.press("Edit")
     await page.get_by_label("Amount").fill("10")
     await page.fill("dialog [name='budget.currency']", "EUR")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector(".budget:has-text('0 EUR of 10 EUR')")
+    await desk.press("Save", within="dialog", then=".budget:has-text('0 EUR of 10 EUR')")
     await thresholds.check(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
     await desk.to("/")
     await page.wait_for_selector("li:has-text('Harvest mug'):has-text('2 left')")

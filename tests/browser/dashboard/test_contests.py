@@ -39,14 +39,12 @@ async def test_leaderboard_is_made_edited_corrected_and_finalized(desk: Desk, fa
     await page.get_by_label("Name", exact=True).fill("Autumn's best")
     await page.get_by_label("Campaign", exact=True).last.select_option(label="Autumn Fair")
     await page.get_by_label("Ranked by").select_option("plays")
-    await desk.press("Create leaderboard", within="dialog")
-    await page.wait_for_url("**/leaderboards/board_*")
+    await desk.press("Create leaderboard", within="dialog", url="**/leaderboards/board_*")
     await page.wait_for_selector(".empty:has-text('No ranked players yet')")
     assert await page.locator(".head").get_by_role("button", name="Finalize").count() == 0, "not a designer's"
     await desk.press("Edit", within="main .head")
     await page.get_by_label("Name", exact=True).fill("Mine")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("h1:has-text('Mine')")
+    await desk.press("Save", within="dialog", then="h1:has-text('Mine')")
     board_id, prize = await ranked(fair)
     await desk.enter("reward_manager", path=f"/leaderboards/{board_id}")
     assert await places(desk) == [["1", "dora", "4"], ["2", "carl", "3"], ["3", "bert", "2"], ["4", "anna", "1"]]
@@ -54,17 +52,14 @@ async def test_leaderboard_is_made_edited_corrected_and_finalized(desk: Desk, fa
     assert await page.locator("tbody td:has-text('Fair mug')").count() == 2
     await desk.press("Disqualify: dora", within="tbody")
     await page.get_by_label("Reason", exact=True).fill("two accounts")
-    await desk.press("Disqualify", within="dialog footer")
-    await page.wait_for_selector(".toast:has-text('dora disqualified')")
+    await desk.press("Disqualify", within="dialog footer", then=".toast:has-text('dora disqualified')")
     await page.wait_for_selector("tbody tr:has-text('dora')", state="detached")
     await desk.press("Adjust: bert", within="tbody")
     await page.get_by_label("Score adjustment").fill("5")
     await page.get_by_label("Reason", exact=True).fill("a round was lost")
-    await desk.press("Adjust", within="dialog footer")
-    await page.wait_for_selector("tbody tr:first-child:has-text('bert')")
+    await desk.press("Adjust", within="dialog footer", then="tbody tr:first-child:has-text('bert')")
     assert await places(desk) == [["1", "bert", "7"], ["2", "carl", "3"], ["3", "anna", "1"]]
-    await desk.press("Finalize", within="main .head")
-    await page.wait_for_selector("dialog:has-text('prizes are awarded')")
+    await desk.press("Finalize", within="main .head", then="dialog:has-text('prizes are awarded')")
     text = await page.inner_text("dialog")
     assert "2 prizes are awarded" in text and "1. bert: Fair mug" in text and "2. carl: Fair mug" in text
     await desk.press("Finalize", within="dialog")
@@ -91,8 +86,7 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     await page.get_by_label("Turns").fill("3")
     await page.locator("dialog [name=status]").select_option("active")
     await page.locator("dialog [name='condition.kind']").select_option("event")
-    await desk.press("Create quest", within="dialog")
-    await page.wait_for_selector("dialog [name='condition.count'][aria-invalid=true]")
+    await desk.press("Create quest", within="dialog", then="dialog [name='condition.count'][aria-invalid=true]")
     desk.forgive("400")
     await page.get_by_label("Required count").fill("1")
     await desk.press("Create quest", within="dialog")
@@ -103,8 +97,7 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     event = await answered(await shown.inner_text())
     [quest] = (await fair.stack.admin("GET", "/admin/quests", campaign=fair.campaign_id)).data["items"]
     assert (event["event_id"], event["quest_id"], quest["secret"]) == ("newsletter-4711", quest["id"], "")
-    await desk.press("Close", within="dialog footer")
-    await page.wait_for_selector("tbody tr:has-text('1 external events')")
+    await desk.press("Close", within="dialog footer", then="tbody tr:has-text('1 external events')")
     await desk.press("Rotate secret", within="tbody")
     assert "the current secret are accepted" in await page.inner_text("dialog")
     await desk.press("Rotate secret", within="dialog")
@@ -113,14 +106,12 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     assert second.startswith("whsec_") and second != first
     await desk.press("Close", within="dialog footer")
     await desk.press("Revoke old secret", within="tbody")
-    await desk.press("Revoke old secret", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Old secret revoked')")
+    await desk.press("Revoke old secret", within="dialog", then=".toast:has-text('Old secret revoked')")
     stored = await fair.database.fetchval("SELECT signing FROM quests WHERE quest_id = $1", quest["id"])
     assert list(stored) == ["secret"]
     await desk.press("Edit", within="tbody")
     await page.locator("dialog [name=type]").select_option("daily")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector("tbody tr:has-text('Daily')")
+    await desk.press("Save", within="dialog", then="tbody tr:has-text('Daily')")
     [quest] = (await fair.stack.admin("GET", "/admin/quests", campaign=fair.campaign_id)).data["items"]
     assert (quest["name"], quest["turns"], quest["type"]) == ("Newsletter", 3, "QUEST_TYPE_DAILY")
     plays = {"condition": {"kind": "plays", "count": 1}}
@@ -131,8 +122,7 @@ async def test_quest_is_made_changed_told_an_event_and_archived(desk: Desk, fair
     await page.reload()
     await desk.press("Archive", within="tbody")
     assert "Earned turns remain" in await page.inner_text("dialog")
-    await desk.press("Archive", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Newsletter archived')")
+    await desk.press("Archive", within="dialog", then=".toast:has-text('Newsletter archived')")
     await desk.to(f"/quests?status=archived&campaign_id={fair.campaign_id}")
     assert await desk.rows() == ["Newsletter"] and await page.locator("tbody button").count() == 0
 
@@ -156,8 +146,7 @@ async def enter_as(desk: Desk, subject: str, role: str, path: str = "") -> None:
 async def decide(desk: Desk, what: str, reason: str) -> None:
     await desk.press(what, within="main .head")
     await desk.page.get_by_label("Reason", exact=True).fill(reason)
-    await desk.press(what, within="dialog footer")
-    await desk.page.wait_for_selector("dialog", state="detached")
+    await desk.press(what, within="dialog footer", gone="dialog")
 
 
 async def followed(desk: Desk) -> str:
@@ -254,8 +243,7 @@ async def test_discrepancy_is_found_from_home_and_closed_by_an_admin_for_a_reaso
         await desk.press("Close discrepancy", within="dialog")
         assert await page.locator("dialog :invalid").count() > 0, "a reason is required"
         await page.locator("dialog [name=reason]").fill("5 points were typed into the table")
-        await desk.press("Close discrepancy", within="dialog")
-        await page.wait_for_selector(".toast:has-text('Discrepancy closed')")
+        await desk.press("Close discrepancy", within="dialog", then=".toast:has-text('Discrepancy closed')")
         await row.wait_for(state="detached")
         await desk.to("/violations?status=closed")
         await row.get_by_role("button").click()
@@ -287,12 +275,10 @@ async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk:
     await page.get_by_label("Random value").select_option("INTERNAL")
     assert await page.locator("dialog [name='randomness.source']").count() == 0
     await desk.shot("draw-form")
-    await desk.press("Create draw", within="dialog footer")
-    await page.wait_for_url("**/draws/draw_*")
+    await desk.press("Create draw", within="dialog footer", url="**/draws/draw_*")
     for step, done in (("Close draw", "Closed"), ("Draw winners", "Drawn"), ("Award prizes", "Confirmed")):
         await desk.press(step, within="main .head")
-        await desk.press(step, within="dialog footer")
-        await page.wait_for_selector(f".head:has-text('{done}')")
+        await desk.press(step, within="dialog footer", then=f".head:has-text('{done}')")
     await page.wait_for_selector(".tile:has-text('Tickets') >> text=6")
     await page.locator("tbody tr", has_text="Bicycle").get_by_text("Prize awarded").wait_for()
     assert await violations(page) == []
@@ -300,8 +286,7 @@ async def test_draw_is_made_closed_drawn_and_awarded_and_a_winner_replaced(desk:
     rank = await fair.database.fetchrow("SELECT reward_id, player_id FROM rewards WHERE prize_id = $1", prize)
     await desk.press("Replace: 1", within="tbody")
     await page.locator("dialog [name=reason]").fill("not reached")
-    await desk.press("Replace", within="dialog footer")
-    await page.wait_for_selector("dialog .problem:has-text('revoke it first')")
+    await desk.press("Replace", within="dialog footer", then="dialog .problem:has-text('revoke it first')")
     desk.forgive("400")
     await fair.stack.admin("POST", f"/admin/rewards/{rank['reward_id']}/revoke", {"reason": "not reached"})
     await desk.press("Replace", within="dialog footer")

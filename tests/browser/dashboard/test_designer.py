@@ -30,8 +30,7 @@ async def game_of(desk: Desk) -> dict[str, Any]:
 
 async def save(desk: Desk) -> None:
     await desk.page.wait_for_selector(".toast", state="detached")
-    await desk.press("Save", within=".designer")
-    await desk.page.wait_for_selector(".toast:has-text('Saved')")
+    await desk.press("Save", within=".designer", then=".toast:has-text('Saved')")
 
 
 async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(desk: Desk, fair: World) -> None:
@@ -94,8 +93,7 @@ async def test_designer_shows_odds_stock_and_contrast_and_saves_what_was_typed(d
     await page.wait_for_selector(".designer form [role=status]:has-text('Voucher')", state="detached")
     await page.reload()
     await page.wait_for_selector(".preview tombola-game")
-    await desk.press("Run test plays", within=".sheet:has([name=times])")
-    await page.wait_for_selector("table:has-text('Published')")
+    await desk.press("Run test plays", within=".sheet:has([name=times])", then="table:has-text('Published')")
     tried = await page.inner_text(".table:has(th:text-is('Published')) tbody")
     assert "Sledge" in tried and "25 %" in tried and "12.5 %" in tried
     assert (await desk.stack.admin("POST", f"/admin/prizes/{voucher}/codes/withdraw", {"all_free": True})).data
@@ -181,8 +179,7 @@ async def test_form_of_each_handler_keeps_its_config(desk: Desk, fair: World, mo
     await field(desk, "handler_config.chance").fill("1")
     await save(desk)
     assert (await game_of(desk))["handler_config"] == {"prize_id": cup, "chance": 1}
-    await desk.press("Run test plays", within=".sheet:has([name=times])")
-    await desk.page.wait_for_selector(".table:has-text('Cup')")
+    await desk.press("Run test plays", within=".sheet:has([name=times])", then=".table:has-text('Cup')")
 
 
 async def test_map_in_a_form_keeps_its_rows_and_refuses_a_taken_name(desk: Desk, fair: World) -> None:
@@ -297,8 +294,7 @@ async def test_stale_game_form_shows_the_conflict_and_merges_what_was_typed(desk
     await desk.page.get_by_role("button", name="Restore", exact=True).last.click()
     asked = await desk.page.inner_text("dialog")
     assert "revision 7" in asked and "Discard unsaved changes?" in asked
-    await desk.press("Restore", within="dialog")
-    await desk.page.wait_for_selector("h1:text-is('Wheel')")
+    await desk.press("Restore", within="dialog", then="h1:text-is('Wheel')")
     assert (await game_of(desk))["ui"] == {} and await field(desk, "name").input_value() == "Wheel"
     desk.forgive("409")
 

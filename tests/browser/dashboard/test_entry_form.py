@@ -27,16 +27,14 @@ async def test_postal_entry_is_added_by_staff(desk: Desk, fair: World) -> None:
     await dialog(desk, "country").fill("at")
     await dialog(desk, "fields.size").select_option("m")
     await dialog(desk, "fields.address.city").fill("Ulm")
-    await desk.press("Add entry", within="dialog")
-    await desk.page.wait_for_selector("dialog small.wrong")
+    await desk.press("Add entry", within="dialog", then="dialog small.wrong")
     assert await violations(desk.page) == []
     await desk.shot("entry added by staff 1280", whole=False)
     await dialog(desk, "fields.email").fill("pat@example.com")
     await dialog(desk, "fields.address.line1").fill("1 Main Street")
     await dialog(desk, "fields.address.country").fill("DE")
     await dialog(desk, "fields.number").fill("0")
-    await desk.press("Add entry", within="dialog")
-    await desk.page.wait_for_selector("text=Entry added. Still missing: terms")
+    await desk.press("Add entry", within="dialog", then="text=Entry added. Still missing: terms")
     (entry,) = (await desk.stack.admin("GET", "/admin/players/postal-1/entries")).data["items"]
     address = {"line1": "1 Main Street", "city": "Ulm", "country": "DE"}
     assert entry["fields"] == {"email": "pat@example.com", "size": "m", "number": 0, "address": address}
@@ -58,8 +56,7 @@ async def test_pack_is_made_filled_paused_and_watched(desk: Desk, fair: World, t
     await desk.press("New pack of codes", within="main .head")
     await page.get_by_label("Name", exact=True).fill("Bottle caps")
     await page.get_by_label("Campaign", exact=True).last.select_option(label="Autumn Fair")
-    await desk.press("Create pack", within="dialog")
-    await page.wait_for_url("**/packs/pack_*")
+    await desk.press("Create pack", within="dialog", url="**/packs/pack_*")
     await page.wait_for_selector("h1:has-text('Bottle caps')")
     file = tmp_path / "caps.csv"
     file.write_text("code\nCAPS-0001\nCAPS-0002\ncaps ooo1\n")
@@ -88,8 +85,7 @@ async def test_pack_is_made_filled_paused_and_watched(desk: Desk, fair: World, t
     assert await violations(page) == []
     await desk.press("Edit", within="main .head")
     await page.locator("dialog [name=status]").select_option("paused")
-    await desk.press("Save", within="dialog")
-    await page.wait_for_selector(".head:has-text('Paused')")
+    await desk.press("Save", within="dialog", then=".head:has-text('Paused')")
     assert (await redeem(fair, codes[2], "anna")).reason == "UNKNOWN_CODE"
     await page.locator("tbody a", has_text="anna").first.click()
     await page.wait_for_selector("section:has-text('Redeemed codes and receipts') tbody tr:has-text('Bottle caps')")

@@ -43,8 +43,7 @@ async def test_lost_answer_of_a_gift_or_a_creation_repeats_nothing(desk: Desk, f
     await desk.page.route("**/api/v1/admin/campaigns", lost)
     await desk.press("New campaign", within="main")
     await desk.page.get_by_label("Name", exact=True).fill("Made once")
-    await desk.press("Create campaign", within="dialog")
-    await desk.page.wait_for_selector("dialog .problem:has-text('check before you retry')")
+    await desk.press("Create campaign", within="dialog", then="dialog .problem:has-text('check before you retry')")
     desk.forgive("ERR_")
     assert len((await desk.stack.admin("GET", "/admin/campaigns", q="Made once")).data["items"]) == 1
 
@@ -74,8 +73,7 @@ async def give(desk: Desk, fair: World, act: str) -> None:
     last = f"dialog [name={[*fields][-1]}]"
     await desk.page.wait_for_selector(f"{last}[aria-invalid=true]")
     await desk.page.fill(last, "sorry" if act == "Grant turns" else "5")
-    await desk.press(act, within="dialog footer")
-    await desk.page.wait_for_selector("dialog .problem:not(:has-text('needs another look'))")
+    await desk.press(act, within="dialog footer", then="dialog .problem:not(:has-text('needs another look'))")
     await desk.press(act, within="dialog footer")
     await desk.until("!document.querySelector('dialog')")
     assert len(keys) == 3 and keys[1] and keys[1] == keys[2]
@@ -92,8 +90,7 @@ async def test_player_is_merged_unlinked_suspended_exported_and_erased(desk: Des
     into = "SELECT coalesce(merged_into, '') FROM players WHERE player_id = $1"
     assert await fair.database.fetchval(into, guest.player_id) == ""
     await desk.looks_at_guest(player, guest.player_id)
-    await desk.press("Merge", within="dialog footer")
-    await page.wait_for_selector(".toast:has-text('Guest merged')")
+    await desk.press("Merge", within="dialog footer", then=".toast:has-text('Guest merged')")
     await desk.until("document.querySelector('.tile b').textContent === '1'")
     async with page.expect_download() as actual:
         await desk.press("Export", within="main .head")
@@ -104,17 +101,14 @@ async def test_player_is_merged_unlinked_suspended_exported_and_erased(desk: Des
     await desk.press("Unlink", within="dialog")
     await desk.until("!document.querySelector('main').innerText.includes('m***@')")
     await desk.press("Sign out everywhere", within="main .head")
-    await desk.press("Sign out everywhere", within="dialog")
-    await page.wait_for_selector(".toast:has-text('signed out everywhere')")
+    await desk.press("Sign out everywhere", within="dialog", then=".toast:has-text('signed out everywhere')")
     for act, status in (("Suspend", "Suspended"), ("Restore", "Active")):
         await desk.press(act, within="main .head")
-        await desk.press(act, within="dialog")
-        await page.wait_for_selector(f".head .status:has-text('{status}')")
+        await desk.press(act, within="dialog", then=f".head .status:has-text('{status}')")
     await desk.press("Erase", within="main .head")
     assert "cannot be undone" in await page.inner_text("dialog")
     await page.get_by_label("Reason", exact=True).fill("asked for")
-    await desk.press("Erase", within="dialog footer")
-    await page.wait_for_selector(".head .status:has-text('Erased')")
+    await desk.press("Erase", within="dialog footer", then=".head .status:has-text('Erased')")
     assert await desk.title() == player
 
 
@@ -126,8 +120,7 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
     rows = desk.page.locator("tbody tr")
     await rows.nth(0).get_by_role("button", name="Revoke", exact=True).click()
     assert "Hamper" in await desk.page.inner_text("dialog")
-    await desk.press("Revoke", within="dialog")
-    await desk.page.wait_for_selector(".toast:has-text('reward revoked')")
+    await desk.press("Revoke", within="dialog", then=".toast:has-text('reward revoked')")
     await rows.nth(0).locator(".status:has-text('Revoked')").wait_for()
     assert await rows.nth(0).get_by_role("button").count() == 0
     stock = (await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["stock"]
@@ -137,8 +130,7 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
         await desk.page.locator("tbody input[type=checkbox]:not([disabled])").nth(nth).check()
     await desk.press("Mark 3 as delivered", within="main .head")
     assert "Voucher prizes get their codes" in await desk.page.inner_text("dialog")
-    await desk.press("Mark as delivered", within="dialog")
-    await desk.page.wait_for_selector(".toast:has-text('2 rewards marked as delivered')")
+    await desk.press("Mark as delivered", within="dialog", then=".toast:has-text('2 rewards marked as delivered')")
     await desk.page.wait_for_selector(".toast[data-tone=bad]:has-text('1 reward failed')")
     await desk.until("document.querySelectorAll('tbody .status[data-tone=good]').length === 3")
     assert "is revoked" in (await desk.page.inner_text("tbody small")).lower()
@@ -156,8 +148,7 @@ async def test_rewards_are_moved_one_by_one_and_together_and_a_refusal_says_why(
     await desk.page.keyboard.press("Escape")
     await desk.press("Send code", within="tbody")
     await desk.page.get_by_label("Reason", exact=True).fill("lost the mail")
-    await desk.press("Send code", within="dialog footer")
-    await desk.page.wait_for_selector(".toast:has-text('Code sent to h***@example.com')")
+    await desk.press("Send code", within="dialog footer", then=".toast:has-text('Code sent to h***@example.com')")
 
 
 async def test_rewards_and_deliveries_are_found_by_contact_and_day_with_each_answer(desk: Desk, fair: World) -> None:
@@ -222,8 +213,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         assert await options.all_text_contents() == ["All campaigns", "Autumn Fair"]
         await page.get_by_label("Quest completed").check()
         await page.get_by_label("URL", exact=True).fill("no address")
-        await desk.press("Create integration", within="dialog")
-        await page.wait_for_selector("dialog .problem")
+        await desk.press("Create integration", within="dialog", then="dialog .problem")
         desk.forgive("400")
         await page.get_by_label("URL", exact=True).fill(receiver.url)
         await desk.press("Create integration", within="dialog")
@@ -235,8 +225,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await desk.press("Send test event", within=row)
         assert (await receiver.next()).json["type"] == "integration_test"
         await page.wait_for_selector(".toast:has-text('Test event delivered')")
-        await desk.press("Log", within=row)
-        await page.wait_for_selector("dialog tbody tr:has-text('integration_test')")
+        await desk.press("Log", within=row, then="dialog tbody tr:has-text('integration_test')")
         await page.click("dialog summary")
         assert '"type":"integration_test"' in await page.locator("dialog pre").first.inner_text()
         assert await violations(page) == []
@@ -246,8 +235,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         await desk.press("Close", within="dialog footer")
         await desk.press("Pause", within=row)
         assert receiver.url in await page.inner_text("dialog") and "never sent" in await page.inner_text("dialog")
-        await desk.press("Pause", within="dialog")
-        await page.wait_for_selector(f"{row} .status:has-text('Paused')")
+        await desk.press("Pause", within="dialog", then=f"{row} .status:has-text('Paused')")
         await desk.press("Edit", within=row)
         await page.get_by_label("URL", exact=True).fill(f"{receiver.url}/mugs")
         await page.locator("dialog [name='config.secret']").fill("another-secret-of-the-shop")
@@ -262,8 +250,7 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         assert (await fair.stack.admin("PUT", f"/admin/integrations/{made['id']}", theirs)).code == "OK"
         await desk.press("Save", within="dialog footer")
         await page.wait_for_selector("dialog >> text=Someone else changed: Destination, Events.")
-        await desk.press("Save", within="dialog footer")
-        await page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")
+        await desk.press("Save", within="dialog footer", then=f"tbody tr:has-text('{receiver.url}/mugs')")
         [now] = (await fair.stack.admin("GET", "/admin/integrations")).data["items"]
         assert now["events"] == theirs["events"], "only what was typed is changed"
         assert (now["config"]["include"], now["config"]["consent"]) == (["contact"], "news")
@@ -272,11 +259,9 @@ async def test_integration_is_made_tried_changed_and_removed(desk: Desk, fair: W
         assert sent.path.endswith("/mugs") and sent.headers["X-Shop"] == "hunter2"
         await desk.press("Rotate secret", within=row)
         await page.get_by_role("textbox", name="Secret").fill("a-quite-new-secret-for-it")
-        await desk.press("Rotate secret", within="dialog footer")
-        await page.wait_for_selector(".toast:has-text('Secret rotated')")
+        await desk.press("Rotate secret", within="dialog footer", then=".toast:has-text('Secret rotated')")
         await desk.press("Delete", within=row)
-        await desk.press("Delete", within="dialog")
-        await page.wait_for_selector(".toast:has-text('Integration deleted')")
+        await desk.press("Delete", within="dialog", then=".toast:has-text('Integration deleted')")
         await page.wait_for_selector(row, state="detached")
         await desk.press("New integration", within="main")
         for type, service, texts in (
@@ -308,8 +293,7 @@ async def test_token_is_shown_once_and_revoked_and_a_person_s_sessions_ended(des
     await desk.enter("admin", path="/people")
     await desk.press("New token")
     await page.fill("dialog [name=name]", "   ")
-    await desk.press("Create token", within="dialog")
-    await page.wait_for_selector("dialog [name=name][aria-invalid=true]")
+    await desk.press("Create token", within="dialog", then="dialog [name=name][aria-invalid=true]")
     desk.forgive("400")
     await page.fill("dialog [name=name]", EVIL[:90])
     await page.select_option("dialog [name='roles[0]']", "designer")
@@ -336,7 +320,6 @@ async def test_token_is_shown_once_and_revoked_and_a_person_s_sessions_ended(des
     person = page.locator(".part tr:has(td:text-is('bob'))").first
     await person.get_by_role("button", name="End sessions").click()
     assert "Signs them out everywhere" in await page.inner_text("dialog")
-    await desk.press("End sessions", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Sessions ended')")
+    await desk.press("End sessions", within="dialog", then=".toast:has-text('Sessions ended')")
     await ends(stack, session)
     assert await page.evaluate("window.evil") is None

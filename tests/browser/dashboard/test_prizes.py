@@ -18,8 +18,7 @@ WEBHOOK: Final = {"channel": "webhook", "config": {"url": "https://shop.example/
 
 async def save(desk: Desk) -> None:
     await desk.page.wait_for_selector(".toast", state="detached")
-    await desk.press("Save", within="main")
-    await desk.page.wait_for_selector(".toast:has-text('Saved')")
+    await desk.press("Save", within="main", then=".toast:has-text('Saved')")
 
 
 async def refused(desk: Desk) -> list[str]:
@@ -48,17 +47,14 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     await field(desk, "currency").fill("XYZ")
     await field(desk, "fulfillment.channel").select_option("webhook")
     await field(desk, "fulfillment.config.url").fill("ftp://nowhere")
-    await desk.press("Create prize", within="main")
-    await page.wait_for_selector("[name='fulfillment.config.url'][aria-invalid=true]")
+    await desk.press("Create prize", within="main", then="[name='fulfillment.config.url'][aria-invalid=true]")
     await field(desk, "fulfillment.config.url").fill("https://shop.example/mugs")
     await field(desk, "fulfillment.config.secret").fill("quite-a-long-secret")
     await page.get_by_role("link", name="Games").first.click()  # The question is dismissed.
-    await desk.press("Create prize", within="main")
-    await page.wait_for_selector("[name=currency][aria-invalid=true]")
+    await desk.press("Create prize", within="main", then="[name=currency][aria-invalid=true]")
     assert "ISO 4217" in await page.inner_text(".field:has([name=currency]) .wrong")
     await field(desk, "currency").fill(other)
-    await desk.press("Create prize", within="main")
-    await page.wait_for_selector(".head h1:has-text('Fair mug')")
+    await desk.press("Create prize", within="main", then=".head h1:has-text('Fair mug')")
     prize_id = page.url.rsplit("/", 1)[1]
     made = await stored(desk, prize_id)
     assert (made["value"], made["stock"]["total"], made["campaign_id"]) == (8, 20, fair.campaign_id)
@@ -68,18 +64,15 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     await field(desk, "name").fill("Big mug")
     await page.get_by_role("link", name="Games").first.click()
     await field(desk, "constraints.max_per_user").fill("2")
-    await desk.press("Save", within="main")
-    await page.wait_for_selector(".head h1:has-text('Big mug')")
+    await desk.press("Save", within="main", then=".head h1:has-text('Big mug')")
     now = await stored(desk, prize_id)
     assert now["constraints"]["max_per_user"] == 2 and now["fulfillment"] == made["fulfillment"]
     game = await fair.wheel(prize_id)
     await desk.press("Delete", within="main .head")
-    await desk.press("Delete", within="dialog")
-    await page.wait_for_selector(".toast[data-tone=bad]")
+    await desk.press("Delete", within="dialog", then=".toast[data-tone=bad]")
     await desk.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
     await desk.press("Delete", within="main .head")
-    await desk.press("Delete", within="dialog")
-    await page.wait_for_selector(".toast:has-text('Big mug deleted')")
+    await desk.press("Delete", within="dialog", then=".toast:has-text('Big mug deleted')")
     assert page.url.endswith("/prizes")
     desk.forgive("400")
     # A prize of turns asks for turns, and refuses a delivery.
@@ -92,13 +85,11 @@ async def test_prize_is_made_changed_and_removed_once_no_active_game_names_it(de
     assert "1 to 1000" in await page.inner_text(".field:has([name=value])")
     await field(desk, "value").fill("3")
     await field(desk, "fulfillment.channel").select_option("manual")
-    await desk.press("Create prize", within="main")
-    await page.wait_for_selector("[name='fulfillment.channel'][aria-invalid=true]")
+    await desk.press("Create prize", within="main", then="[name='fulfillment.channel'][aria-invalid=true]")
     desk.forgive("400")
     assert await violations(page) == []
     await field(desk, "fulfillment.channel").select_option("none")
-    await desk.press("Create prize", within="main")
-    await page.wait_for_selector(".head h1:has-text('Three more')")
+    await desk.press("Create prize", within="main", then=".head h1:has-text('Three more')")
     made = await stored(desk, page.url.rsplit("/", 1)[1])
     assert (made["type"], made["value"]) == ("turns", 3)
 
@@ -165,8 +156,7 @@ async def test_prize_form_saves_only_what_was_changed_over_others_changes(desk: 
     for name in (*numbers, "constraints.max_per_user"):
         await retype(field(desk, name), "")
     assert (await desk.stack.admin("PUT", f"/admin/prizes/{prize}", {"name": "Their mug"})).code == "OK"
-    await desk.press("Save", within="main")
-    await desk.page.wait_for_selector("main .problem:has-text('Name')")
+    await desk.press("Save", within="main", then="main .problem:has-text('Name')")
     assert await field(desk, "value").input_value() == ""
     await save(desk)
     now = await stored(desk, prize)
@@ -195,8 +185,7 @@ async def test_claim_fields_are_defined_and_their_answers_shown_to_roles_that_ma
         await field(desk, f"claim_fields[0].{name}").fill(text)
     await field(desk, "claim_fields[0].required").check()
     assert "quest's period" not in await page.inner_text("form.schema"), "another form's help for its own 'kind'"
-    await desk.press("Save", within="main")
-    await page.wait_for_selector("form.schema .rows [role=alert]")
+    await desk.press("Save", within="main", then="form.schema .rows [role=alert]")
     desk.forgive("400")
     assert await violations(page) == []
     await field(desk, "fulfillment.redemption_mode").select_option("REDEMPTION_MODE_ON_CLAIM")
@@ -227,8 +216,7 @@ async def test_stock_is_moved_for_a_reason_and_each_move_is_listed(desk: Desk, f
     await desk.press("Adjust stock", within="main")
     await page.fill("dialog [name=change]", "-5")
     await page.fill("dialog [name=reason]", EVIL)
-    await desk.press("Adjust stock", within="dialog")
-    await page.wait_for_selector("dialog [name=change][aria-invalid=true], dialog .problem")
+    await desk.press("Adjust stock", within="dialog", then="dialog [name=change][aria-invalid=true], dialog .problem")
     desk.forgive("400")
     assert await violations(page) == []
     await page.fill("dialog [name=change]", "7")
@@ -312,8 +300,7 @@ async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fai
     await page.wait_for_selector(".notice:has-text('3 available codes for a stock of 2')")
     assert await ends() == [2_208_988_800] * 3
     await page.get_by_label("Select code_").first.check()
-    await desk.press("Change expiry", within="main")
-    await page.wait_for_selector("dialog:has-text('Issued codes are not affected')")
+    await desk.press("Change expiry", within="main", then="dialog:has-text('Issued codes are not affected')")
     shown = await page.locator("dialog select option").all_text_contents()
     assert shown == ["1 selected code", "All 3 available codes"]
     await page.locator("dialog select").focus()
@@ -322,8 +309,7 @@ async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fai
         await page.wait_for_selector(f"dialog button:text-is('{word}')")
         assert await page.evaluate("document.activeElement.matches('dialog select')"), key
     await page.fill("dialog input[type=datetime-local]", "2001-01-01T00:00")
-    await desk.press("Change 1 code", within="dialog")
-    await page.wait_for_selector("dialog .wrong:has-text('must be a future time')")
+    await desk.press("Change 1 code", within="dialog", then="dialog .wrong:has-text('must be a future time')")
     assert await violations(page) == []
     desk.forgive("400")
     await page.fill("dialog input[type=datetime-local]", "2038-01-01T00:00")
@@ -336,20 +322,17 @@ async def test_codes_are_dropped_given_another_end_and_withdrawn(desk: Desk, fai
     await page.wait_for_selector("text=3 expired")
     await desk.press("Change expiry", within="main")
     await page.wait_for_selector("dialog option:has-text('All 3 expired codes')", state="attached")
-    await desk.press("Change 3 codes", within="dialog")
-    await page.wait_for_selector("text=3 available")
+    await desk.press("Change 3 codes", within="dialog", then="text=3 available")
     assert await ends() == [0] * 3
     await desk.to(f"/prizes/{prize_id}")
     await page.get_by_label("Select code_").first.check()
-    await desk.press("Withdraw 1", within="main")
-    await page.wait_for_selector("dialog:has-text('Withdraw this code?')")
+    await desk.press("Withdraw 1", within="main", then="dialog:has-text('Withdraw this code?')")
     await desk.press("Withdraw", within="dialog")
     assert await desk.toast() == "1 code withdrawn"
     await page.wait_for_selector("text=2 available · 1 withdrawn")
     await desk.press("Withdraw all 2 available", within="main")
     await page.wait_for_selector("dialog:has-text('The 2 codes can no longer be won')")
-    await desk.press("Withdraw", within="dialog")
-    await page.wait_for_selector("text=3 withdrawn")
+    await desk.press("Withdraw", within="dialog", then="text=3 withdrawn")
     assert (await codes_of(desk, prize_id))["totals"] == {"free": 0, "assigned": 0, "withdrawn": 3, "expired": 0}
     await desk.to(f"/prizes/{prize_id}?state=free")
     await page.wait_for_selector(".empty:has-text('No results')")
@@ -368,13 +351,11 @@ async def test_release_schedule_is_set_and_removed(desk: Desk, fair: World) -> N
         await page.get_by_label(day).check()
     await field(desk, "release.hours[0].from_hour").fill("9")
     await field(desk, "release.hours[0].to_hour").fill("20")
-    await desk.press("Save", within="main")
-    await page.wait_for_selector(".toast:has-text('Saved')")
+    await desk.press("Save", within="main", then=".toast:has-text('Saved')")
     release: dict[str, Any] = (await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["release"]
     assert (release["kind"], release["units"], release["starts_at"]) == ("SEALED", 4, 1906527600)
     assert release["hours"] == [{"weekdays": [1, 6], "from_hour": 9, "to_hour": 20}]
     await field(desk, "release.kind").select_option("NONE")
     await page.wait_for_selector(".toast", state="detached")
-    await desk.press("Save", within="main")
-    await page.wait_for_selector(".toast:has-text('Saved')")
+    await desk.press("Save", within="main", then=".toast:has-text('Saved')")
     assert (await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["release"] is None

@@ -84,8 +84,7 @@ async def test_sign_in_link_asks_before_it_replaces_a_session(
     streams = len([one for one in desk.asked if "/admin/live" in one])
     async with new_world(service, name="Of the other tenant"):
         await desk.page.goto(Desk(desk.page, service).link("admin", subject="ida"))
-        await desk.press("Sign in", within="dialog")
-        await desk.page.wait_for_selector("main td:has-text('Of the other tenant')")
+        await desk.press("Sign in", within="dialog", then="main td:has-text('Of the other tenant')")
         assert fair.campaign_id not in await desk.page.content(), "nothing of the first tenant is left"
         await desk.until("!!document.querySelector('.now[data-away=false]')")
         assert len([one for one in desk.asked if "/admin/live" in one]) > streams
@@ -95,8 +94,7 @@ async def test_oidc_sign_in_returns_and_sign_out_ends_session(browser: Browser, 
     async with at_desk(browser, service, **STILL) as desk:
         where = f"{desk.home}/campaigns?status=active"
         await desk.page.goto(where)
-        await desk.press("Sign in with SSO")
-        await desk.page.wait_for_selector("button:text-is('ann')")
+        await desk.press("Sign in with SSO", then="button:text-is('ann')")
         await desk.page.goto(f"{desk.home}?code=stolen&state=another")
         await desk.page.wait_for_selector(".notice:has-text('Sign-in failed')")
         assert desk.page.url == where and "tombola.token" not in await desk.page.evaluate(STORED)
@@ -108,15 +106,13 @@ async def test_oidc_sign_in_returns_and_sign_out_ends_session(browser: Browser, 
         assert desk.page.url == where and await desk.title() == "Campaigns" and await desk.page.evaluate(WHO) == "dora"
         assert issuer.refused == []
         token = await desk.page.evaluate(TOKEN)
-        await desk.press("Sign out")
-        await desk.page.wait_for_selector(".notice:has-text('signed out')")
+        await desk.press("Sign out", then=".notice:has-text('signed out')")
         assert (await service.admin("GET", "/admin/me", roles=(), headers=bearer(token))).reason == "TOKEN_INVALID"
         assert token not in await desk.page.evaluate(STORED)
     async with at_desk(browser, service, **STILL) as desk:
         await desk.page.goto(desk.home)
         await desk.press("Sign in with SSO")
-        await desk.page.click("button:text-is('eve')")
-        await desk.page.wait_for_selector(".notice:has-text('has no role')")
+        await desk.click("button:text-is('eve')", then=".notice:has-text('has no role')")
         assert await desk.page.locator("nav a:has-text('Campaigns')").count() == 0
         desk.forgive("403")
 

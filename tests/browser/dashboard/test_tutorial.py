@@ -59,8 +59,7 @@ async def fill(desk: Desk, fields: Mapping[str, Any], within: str = "") -> None:
 async def saved(desk: Desk) -> None:
     """Saves the page of a part of the campaign, and goes back to the campaign."""
     await desk.page.wait_for_selector(".toast", state="detached")
-    await desk.press("Save", within=".sheet")
-    await desk.page.wait_for_selector(".toast:has-text('Saved')")
+    await desk.press("Save", within=".sheet", then=".toast:has-text('Saved')")
     await desk.page.click(f"main a:text-is('{NAME}')")
 
 
@@ -97,8 +96,7 @@ async def ask_and_write(desk: Desk) -> None:
     await desk.press("Edit messages", within="main")
     await fill(desk, {"sent": True, "subject": ("You won {name}", "Gewonnen: {prize}")}, "won.")
     await page.wait_for_selector("[role=alert] >> text={name} is not a placeholder")
-    await desk.press("Save", within=".sheet")
-    await page.wait_for_selector("small.wrong >> text={name} is not a placeholder")
+    await desk.press("Save", within=".sheet", then="small.wrong >> text={name} is not a placeholder")
     await fill(desk, {"won.subject.en": "You won {prize}"})
     await page.wait_for_selector(".mail >> text=You won Weekend trip")
     await saved(desk)
@@ -154,8 +152,7 @@ async def withdraw_the_consent(desk: Desk) -> None:
             break
     await desk.page.wait_for_selector("main >> text=Source: utm_source=letter, referrer=news.example")
     await desk.press("Withdraw", within="main")
-    await desk.press("Withdraw", within="dialog")
-    await desk.page.wait_for_selector("main >> text=Not in force since")
+    await desk.press("Withdraw", within="dialog", then="main >> text=Not in force since")
     await desk.page.wait_for_selector("[data-title=Missing] >> text=terms")
 
 
@@ -230,8 +227,7 @@ async def part(desk: Desk, title: str) -> str:
 
 
 async def replay_the_play(desk: Desk) -> None:
-    await desk.press("View details", within="main")
-    await desk.page.wait_for_selector("dialog .replay[data-tone=good]")
+    await desk.press("View details", within="main", then="dialog .replay[data-tone=good]")
     text = await desk.page.inner_text("dialog")
     assert "the replay gives the same result" in text and "Decision path" in text and "Fair mug" in text
     assert await desk.page.locator("dialog ol.named li").count() > 0
@@ -243,14 +239,12 @@ async def make_it_good(desk: Desk, receiver: Receiver) -> None:
     assert "Failed" in await part(desk, "Rewards")
     for toast in ("Delivery failed again: HTTP 410", "Delivered"):
         await desk.press("Retry", within="main")
-        await desk.press("Retry", within="dialog")
-        await desk.page.wait_for_selector(f".toast:has-text('{toast}')")
+        await desk.press("Retry", within="dialog", then=f".toast:has-text('{toast}')")
         if "failed" in toast:  # So is one that is tried again among several.
             await desk.to(f"/rewards?contact={VERA}")
             await desk.page.get_by_label("Select Fair mug").check()
             await desk.press("Retry 1", within="main .head")
-            await desk.press("Retry", within="dialog")
-            await desk.page.wait_for_selector(f"tbody small:has-text('{toast}')")
+            await desk.press("Retry", within="dialog", then=f"tbody small:has-text('{toast}')")
             await desk.page.go_back()
             await desk.settled()
     first, *_, again = [await receiver.next() for _ in range(4)]
@@ -267,8 +261,7 @@ async def make_it_good(desk: Desk, receiver: Receiver) -> None:
 async def read_the_log(desk: Desk, player: str) -> None:
     await desk.page.locator("section", has_text="task.retry").first.wait_for()
     assert (await part(desk, "Audit log")).count("sue") == 3
-    await desk.press("Filter entries", within="main")
-    await desk.page.wait_for_url(f"**/audit?player_id={player}")
+    await desk.press("Filter entries", within="main", url=f"**/audit?player_id={player}")
 
 
 async def test_complaint_about_a_missing_prize_ends_in_its_delivery(browser: Browser, fair: World) -> None:

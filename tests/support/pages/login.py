@@ -21,14 +21,12 @@ ACCOUNT: Final = f"{ROOT}.querySelector('[data-panel=login]').lastChild.textCont
 async def ask_for_code(visit: Visit, contact: str) -> None:
     await visit.page.check(f"dialog [value={'phone' if contact.startswith('+') else 'email'}]")
     await visit.page.fill("#login-field", contact)
-    await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector(f"dialog >> text=Code sent to {contact}")
+    await visit.click(SUBMIT, then=f"dialog >> text=Code sent to {contact}")
 
 
 async def enter_code(visit: Visit, phone: Phone, contact: str) -> None:
     await visit.page.fill("#login-field", phone.code(contact))
-    await visit.page.click(SUBMIT)
-    await visit.page.wait_for_selector("dialog >> text=Signed in as")
+    await visit.click(SUBMIT, then="dialog >> text=Signed in as")
     await visit.page.click("dialog button:has-text('Back to the game')")
 
 
@@ -46,7 +44,6 @@ async def login_of(visit: Visit) -> dict[str, Any]:
 async def sign_out(visit: Visit) -> None:
     await visit.page.bring_to_front()
     await visit.page.click("[data-panel=login]")
-    await visit.page.click("dialog button:has-text('Sign out')")
-    await visit.page.wait_for_selector("dialog >> text=You are signed out")
+    await visit.click("dialog button:has-text('Sign out')", then="dialog >> text=You are signed out")
     await visit.page.keyboard.press("Escape")
     await visit.page.wait_for_selector("dialog", state="detached")

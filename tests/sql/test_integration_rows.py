@@ -4,19 +4,16 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.statements import ask, undone
 from tests.support.statements import ask_of_t as ask_of
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id: open '' | mine shop | theirs rival;
 + integrations integration_id merchant_id campaign_id type status: i3 '' '' webhook active | i1 '' open crm active |
     i5 '' mine webhook paused | i2 '' theirs webhook active | i4 shop '' crm active | i6 rival open webhook active |
     i0 rival mine webhook active;
-"""
-)
+""")
 """The tenant's own of every scope, the shop's, and its rival's; keys in no order."""
 
 

@@ -3,18 +3,15 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE, scene
+from tests.support.bare_rows import bare, scene
 from tests.support.statements import ask, ask_of_t, undone
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id name status=active budget budget_currency=EUR: spring shop Spring 100 |
     autumn other Autumn 100 | free shop Free 0;
 + prizes prize_id type currency campaign_id=spring: mug goods EUR | points points EUR | turns turns EUR |
     import goods USD;
-"""
-)
+""")
 
 USES: Final = """
 INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status)

@@ -2,12 +2,10 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.statements import first_of_t as first
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id status budget budget_currency: camp shop active 10 EUR;
 + games game_id campaign_id: game camp;
 + players player_id: ann;
@@ -28,8 +26,7 @@ SCENE: Final = (
 + violations violation_id scope_key: violation camp;
 + budget_marks campaign_id currency used notified_percent: camp EUR 9 80;
 + low_prizes prize_id: mug;
-"""
-)
+""")
 
 WHO: Final = "the staff's merchant"
 OF_ANN: Final = ("ann", "", WHO)

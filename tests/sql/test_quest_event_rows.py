@@ -2,13 +2,11 @@ from typing import Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + merchants merchant_id status: other suspended | shop active;
 + campaigns campaign_id merchant_id status: theirs other active | camp shop active | draft shop draft;
 + quests quest_id campaign_id type status condition signing:
@@ -19,8 +17,7 @@ SCENE: Final = (
     q6 draft daily active '{"kind": "event", "count": 6}' '{}';
 + players player_id merged_into: bob - | ann - | gus ann;
 + quest_events quest_id event_id player_id: q2 e2 bob | q3 e3 ann | q3 e4 bob | q3 e5 ann;
-"""
-)
+""")
 
 
 NOTED: Final[list[tuple[tuple[str, str, str], bool]]] = [

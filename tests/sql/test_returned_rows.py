@@ -3,18 +3,15 @@ from typing import Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import undone
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 INSERT INTO campaigns (campaign_id) VALUES ('camp'), ('other');
 INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('other');
 INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'camp'), ('g3', 'other');
-"""
-)
+""")
 
 KEPT: Final = "SELECT players, returned FROM campaign_marks WHERE campaign_id = $1"
 COUNTED: Final = """SELECT count(*), count(*) FILTER (WHERE days > 1) FROM (

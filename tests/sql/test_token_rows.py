@@ -3,17 +3,14 @@ from typing import Final
 import asyncpg
 import pytest
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.locks import blocked
 from tests.support.statements import ask_of_t as ask
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + api_tokens token_id token_hash name merchant_id made_by expires_at=2099-01-01: k2 2 Till shop ann |
     k1 1 Till other bob | k3 3 Desk '' ann;
-"""
-)
+""")
 
 
 async def test_token_is_live_until_it_is_revoked_or_expires(connection: asyncpg.Connection) -> None:

@@ -40,17 +40,19 @@ ALTER TABLE prizes ALTER created_at SET DEFAULT '2026-01-01', ALTER updated_at S
 """
 """A scene: a row of the tenant t may be made of its keys alone; numbers are 1, times the beginning of 2026."""
 
-MERGED: Final = (
-    BARE
-    + """
+MERGED: Final = f"""{BARE}
 + players player_id merged_into: ann - | bob - | gus ann | gea ann | gil gus | gal nobody | gor ann;
 + games game_id: g1 | g2;
 """
-)
 
 
 _ROWS: Final = re.compile(r"^[ \t]*\+ (\w+) ((?:'[^']*'|[^;'])*);", re.M)
 _TOKEN: Final = re.compile(r"(?:[\w.]+=)?(?:'(?:[^']|'')*'|\((?:[^()]|\([^()]*\))*\)):?|[^\s|]+|\|")
+
+
+def bare(text: str) -> str:
+    """A scene whose rows may be made of their keys alone, as with BARE."""
+    return BARE + text
 
 
 def scene(text: str) -> str:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.gallery import exported
 from tests.support.resources import make_campaign
@@ -15,51 +16,37 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 PATH = "/admin/campaigns/import"
-FILE: dict[str, Any] = {
-    "tombola": 1,
-    "campaign": {"name": "Harvest", "timezone": "Europe/Berlin", "end_date": "2031-03-01T00:00:00+01:00"},
-    "prizes": [
-        {
-            "name": "Cider",
-            "type": "goods",
-            "value": 4,
-            "stock": {"total": 5},
-            "currency": "EUR",
-            "release": {"kind": "TIMES", "times": [{"at": "2031-02-01T09:00:00Z", "units": 5}]},
-        },
-        {"name": "Bread", "type": "goods"},
-    ],
-    "games": [
-        {
-            "name": "Wheel",
-            "type": "spin_wheel",
-            "status": "active",
-            "reward_handler": "probability",
-            "handler_config": {"prizes": [{"prize_id": "Cider", "probability": 0.1}]},
-            "on_unavailable": "fallback",
-            "fallback_prize_id": "Bread",
-        }
-    ],
-    "quests": [{"name": "Visit", "turns": 2, "condition": {"kind": "plays", "count": 1, "game_id": "Wheel"}}],
-    "leaderboards": [
-        {
-            "name": "Best",
-            "game_id": "Wheel",
-            "metric": "plays",
-            "mode": "sum",
-            "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": "Bread"}],
-        }
-    ],
-    "packs": [{"name": "Caps", "gives": {"currency": "ticket", "amount": 2}, "until": "2031-02-01T00:00:00Z"}],
-    "draws": [
-        {
-            "name": "Raffle",
-            "tickets": {"ranking": "Best"},
-            "prizes": [{"prize_id": "Bread", "count": 1}],
-            "randomness": {"kind": "DECLARED", "source": "Lotto", "at": "2031-03-02T00:00:00Z"},
-        }
-    ],
-}
+FILE: dict[str, Any] = yaml.safe_load("""\
+tombola: 1
+campaign: {name: Harvest, timezone: Europe/Berlin, end_date: "2031-03-01T00:00:00+01:00"}
+prizes:
+  - name: Cider
+    type: goods
+    value: 4
+    stock: {total: 5}
+    currency: EUR
+    release: {kind: TIMES, times: [{at: "2031-02-01T09:00:00Z", units: 5}]}
+  - {name: Bread, type: goods}
+games:
+  - name: Wheel
+    type: spin_wheel
+    status: active
+    reward_handler: probability
+    handler_config: {prizes: [{prize_id: Cider, probability: 0.1}]}
+    on_unavailable: fallback
+    fallback_prize_id: Bread
+quests:
+  - {name: Visit, turns: 2, condition: {kind: plays, count: 1, game_id: Wheel}}
+leaderboards:
+  - {name: Best, game_id: Wheel, metric: plays, mode: sum, prizes: [{from_rank: 1, to_rank: 1, prize_id: Bread}]}
+packs:
+  - {name: Caps, gives: {currency: ticket, amount: 2}, until: "2031-02-01T00:00:00Z"}
+draws:
+  - name: Raffle
+    tickets: {ranking: Best}
+    prizes: [{prize_id: Bread, count: 1}]
+    randomness: {kind: DECLARED, source: Lotto, at: "2031-03-02T00:00:00Z"}
+""")
 SECTIONS = ("campaigns", "prizes", "games", "quests", "leaderboards", "packs", "draws")
 
 

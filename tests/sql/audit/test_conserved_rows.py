@@ -8,11 +8,9 @@ import pytest
 from runtime.operations.reporting.odds_test import log_ratio
 from runtime.rules.log.tree import MerkleTree, hash_leaf
 from runtime.rules.raffle.selection import leaf, terms_leaf
-from tests.support.bare_rows import BARE, Case, hold_to
+from tests.support.bare_rows import Case, bare, hold_to
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + players player_id: ann | bob | cas;
 + campaigns campaign_id timezone: camp Asia/Tokyo | oth UTC | moved UTC | two Asia/Tokyo;
 + campaigns campaign_id timezone: later UTC;
@@ -27,8 +25,7 @@ SCENE: Final = (
     a6 campaign camp campaign.update '{"timezone": "Etc/GMT+1"}' ('2026-03-02'::timestamptz - interval '49 hours') |
     a7 campaign later campaign.update '{"timezone": "UTC"}' 2026-03-09 |
     a8 campaign later campaign.update '{"timezone": "Asia/Tokyo"}' '2026-03-05 00:00:01';
-"""
-)
+""")
 """Campaign `moved` has changed its zone; of `camp` there is what is only like it, or before. `later` was in Tokyo."""
 
 

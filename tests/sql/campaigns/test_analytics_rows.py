@@ -8,18 +8,15 @@ from asyncpg.pool import PoolConnectionProxy
 import sql
 from runtime.operations.campaigns import analytics
 from sql.connections import in_transaction
-from tests.support.bare_rows import BARE, scene
+from tests.support.bare_rows import bare, scene
 from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import until
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id status timezone: camp '' active Asia/Tokyo | shops shop active UTC |
     theirs rival ended UTC | quiet '' active UTC;
 + games game_id campaign_id: g camp | s shops | x theirs | q quiet;
-"""
-)
+""")
 
 MARCH: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATE: Final = datetime(2026, 3, 1, 20, tzinfo=UTC)

@@ -2,14 +2,12 @@ from typing import Final
 
 import asyncpg
 
-from tests.support.bare_rows import BARE
+from tests.support.bare_rows import bare
 from tests.support.locks import blocked, held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import undone
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id status=draft: c2 other | c1 shop;
 + approvals approval_id merchant_id requested_by status expires_at decided_at: a4 shop ann waiting 2099-01-01 - |
     a2 '' bob waiting 2099-01-01 - | a3 shop ann waiting 2026-01-01 - | a1 '' ann done 2099-01-01 2026-01-01 |
@@ -20,8 +18,7 @@ SCENE: Final = (
 + games game_id campaign_id type=spin status=draft: g3 c2 | g1 c1 | g2 c1;
 INSERT INTO game_revisions (game_id, revision, definition)
     SELECT game_id, 1, CASE game_id WHEN 'g1' THEN '{"of": "mug"}' ELSE '{"of": "cup"}' END::jsonb FROM games;
-"""
-)
+""")
 """a4 and a2 wait, a5 is gone on with; nobody decided on a3 in time, and nobody has gone on with a6."""
 
 KEYED: Final = ("shop", "ann", "route", "key")

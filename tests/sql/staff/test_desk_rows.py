@@ -3,14 +3,12 @@ from typing import Any, Final
 import asyncpg
 
 import sql
-from tests.support.bare_rows import BARE, scene
+from tests.support.bare_rows import bare, scene
 from tests.support.locks import held
 from tests.support.statements import ask_of_t as ask
 from tests.support.statements import first_of_t as first
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + campaigns campaign_id merchant_id: camp shop | theirs other | mine shop;
 + games game_id campaign_id: camp camp | theirs theirs | lost lost;
 + quests quest_id campaign_id type=daily: camp camp | theirs theirs | lost lost;
@@ -27,8 +25,7 @@ INSERT INTO tasks (task_id, campaign_id, reward_id) SELECT id, of, 'r' || id FRO
 + balances scope_key currency player_id balance: theirs b ann 1 | lost a ann 1 | camp b ann 0 | camp a ann 1 |
     camp c bob 1;
 + turn_balances campaign_id player_id balance: theirs ann 2 | lost ann 2 | camp ann 3 | mine bob 9;
-"""
-)
+""")
 """What is of three campaigns, of which one is not there any more; keys in no order."""
 
 FIRST: Final = None

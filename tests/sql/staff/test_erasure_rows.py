@@ -3,14 +3,12 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.support.bare_rows import BARE, scene
+from tests.support.bare_rows import bare, scene
 from tests.support.locks import held
 from tests.support.statements import ask, undone
 from tests.support.statements import ask_of_t as ask_t
 
-SCENE: Final = (
-    BARE
-    + """
+SCENE: Final = bare("""
 + tenants tenant_id: u | t;
 + players player_id display_name merged_into: gus G ann | bob B - | ann A - | gil G bob;
 + contacts contact_id player_id type value: x1 ann email a | x2 bob email b | x3 gus phone g;
@@ -37,8 +35,7 @@ SCENE: Final = (
     messages_c d6 e2 dead '{"data": {"player_id": "bob"}}' - |
     i2 d1 e1 retry '{"p": "ann"}' (now()) | i1 d2 e2 retry '{"p": "ann"}' (now()) |
     i1 d1 e1 retry '{"p": "gus"}' (now()) | i1 d3 e3 retry '{"p": "bob"}' (now()) | i1 d4 e4 dead - -;
-"""
-)
+""")
 """Of ann and gus, who is ann now, what is erased; of bob, who became nobody, what is like it."""
 
 WHO: Final = ["ann", "gus"]

@@ -54,22 +54,24 @@ async def test_queue_of_a_stuck_receiver_is_shut() -> None:
 
 
 async def test_cancelled_wait_takes_no_place() -> None:
-    bulkhead = Bulkhead(places=1, wait_seconds=0.5)
-    for given_first in (False, True):
+    bulkhead = Bulkhead(places=1, wait_seconds=60)
+    for given in ("before", "at once", "later"):
         first, second, third = await entered(bulkhead, 3)
         assert await first is Entry.ENTERED
-        if given_first:
+        if given == "before":
             bulkhead.leave()
-            second.cancel()
-        else:
-            second.cancel()
+        second.cancel()
+        if given == "at once":
             bulkhead.leave()
         with suppress(asyncio.CancelledError):
             await second
+        if given == "later":
+            bulkhead.leave()
         assert second.cancelled()
         assert await third is Entry.ENTERED
         [waiting] = await entered(bulkhead, 1)
-        assert await waiting is Entry.TOO_LATE, "there is no second place"
+        assert not waiting.done(), "there is no second place"
+        waiting.cancel()
         bulkhead.leave()
 
 

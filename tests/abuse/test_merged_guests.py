@@ -10,7 +10,7 @@ from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wa
 from tests.support.login import Phone, bearer, let_resend, start, verify
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import block, rung
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held, waits
 from tests.support.stack import Answer, Stack, refused
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -138,8 +138,7 @@ async def test_guest_suspended_during_its_login_is_suspended_as_the_player(own_w
     game_id = await own_world.wheel(await own_world.prize(), access="public")
     guest = await guest_who_played(own_world, game_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_play_counts"))
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_play_counts")
         body = {"status": "PLAYER_STATUS_SUSPENDED"}
         suspend = asyncio.ensure_future(stack.admin("PUT", f"/admin/players/{guest.player_id}", body))
         await until(lambda: waits(stack, "players.set_status"))

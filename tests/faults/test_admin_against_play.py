@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.guests import guest_who_played, log_in
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held
 from tests.support.scenario import FULL, Scenario
 from tests.support.stack import Stack
 from tests.support.waiting import until
@@ -158,8 +158,7 @@ async def test_board_creation_waits_for_a_concurrent_archiving_of_its_prize(own_
     body = {**board, "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
     change = "UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1"
     async with held(stack, change, stack.tenant_id) as rival:
-        request = asyncio.ensure_future(stack.admin("POST", "/admin/leaderboards", body))
-        await until(lambda: waits(stack, "tenancy.lock_catalog"))
+        request = await begun(stack, stack.admin("POST", "/admin/leaderboards", body), "tenancy.lock_catalog")
         await rival.execute("UPDATE prizes SET status = 'archived' WHERE prize_id = $1", prize_id)
     answer = await request
     assert (answer.http, answer.reason) == (400, "VALIDATION")

@@ -10,7 +10,7 @@ from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import order
 from tests.support.resources import block, rung
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held, waits
 from tests.support.scenario import Scenario
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
@@ -153,8 +153,7 @@ async def test_failed_merge_moves_nothing_and_ends_no_guest(own_world: World, st
     await own_world.round(await own_world.wheel(prize, access="public"), guest.player_id)
     before = await rows_of(stack, guest.player_id)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(resolve(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_rewards"))
+        merge = await begun(stack, resolve(stack, guest), "merging.lock_rewards")
         await stack.database.fetch(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%-- merging.lock_rewards%'"
             " AND pid <> pg_backend_pid()"
@@ -171,11 +170,9 @@ async def test_play_under_commit_moves_with_the_guest(own_world: World, stack: S
     guest = await guest_who_played(own_world, collection)
     session = await own_world.session(collection, guest.player_id)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        play = asyncio.ensure_future(own_world.play(collection, session, ""))
         # Longer than a shared commit waits: between it and the tenant's own, the merge could lock the players first.
-        await until(lambda: waits(stack, "commit.commit", seconds=0.2))
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_players"))
+        play = await begun(stack, own_world.play(collection, session, ""), "commit.commit", seconds=0.2)
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_players")
     assert (await play).code == "OK"
     assert (await rows_of(stack, await merge))["plays"] == 2
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
@@ -186,10 +183,8 @@ async def test_play_that_waits_for_the_merge_is_the_players(own_world: World, st
     session = await own_world.session(collection, guest.player_id)
     await own_world.round(collection, player)
     async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", player):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_play_counts"))
-        play = asyncio.ensure_future(own_world.play(collection, session, ""))
-        await until(lambda: waits(stack, "commit.commit"))
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_play_counts")
+        play = await begun(stack, own_world.play(collection, session, ""), "commit.commit")
     assert await merge == player
     assert (await play).data["balances"] == [{"currency": "coin", "balance": 6}]
     assert set((await rows_of(stack, guest.player_id)).values()) == {0}
@@ -272,8 +267,7 @@ async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], count:
 async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act: Awaitable[Answer]) -> None:
     """The login waits for the guest's row of a table, having looked at what both have; then the player acts."""
     async with held(stack, f"SELECT FROM {table} WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_"))
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_")
         assert (await act).code == "OK"
     assert await merge == player
     await invariants.check(stack.database)
@@ -324,8 +318,7 @@ async def test_reward_revoked_during_the_login_is_paid_back(own_world: World, st
         assert (await own_world.redeem(game_id, "cup", who)).code == "OK"
     (delivered,) = await rewards_of(stack, guest.player_id)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_rewards"))
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_rewards")
         revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{delivered['id']}/revoke", {}))
         await until(lambda: waits(stack, "merging.lock_target", "rewards.lock_balances"))
     assert await merge == player
@@ -350,8 +343,7 @@ async def test_guest_that_completes_during_its_login_is_judged_as_the_player(own
     guest, player = await guest_who_played(own_world, one), await log_in(stack)
     await own_world.round(other, player)
     async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
-        merge = asyncio.ensure_future(log_in(stack, guest))
-        await until(lambda: waits(stack, "merging.lock_rewards"))
+        merge = await begun(stack, log_in(stack, guest), "merging.lock_rewards")
         by_guest = {"player_id": guest.player_id}
         rival = asyncio.ensure_future(stack.core("POST", f"/quests/{quest_id}/complete", by_guest))
         await until(lambda: waits(stack, "players.create", "quests.complete"))

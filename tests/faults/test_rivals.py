@@ -16,7 +16,7 @@ from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from tests.support.rewards import core as running_core
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held
 from tests.support.scenario import Scenario
 from tests.support.stack import Stack, new_stack, settings_of
 from tests.support.waiting import until
@@ -225,8 +225,7 @@ async def test_win_beside_a_rivals_first_turns_is_decided_again(world: World, co
     async with held(world.stack, NEW_ROW, *row) as rival:
         await rival.execute(NEW_ENTRY, *row)
         await rival.execute(SAID, row[0], row[2], row[3])
-        play = asyncio.ensure_future(cores.ask(0, "Play", session_id=session, payload={}, **own))
-        await until(lambda: waits(world.stack, "commit"))
+        play = await begun(world.stack, cores.ask(0, "Play", session_id=session, payload={}, **own), "commit")
     assert (await play).rewards
     assert await turns_of(world, "rivalled") == 5 + GIVEN
     await world.check()

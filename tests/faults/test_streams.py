@@ -42,9 +42,12 @@ class Effects:
             self._changed.notify_all()
         return set()
 
-    async def reach(self, wanted: set[bytes]) -> None:
+    async def reach(self, wanted: set[bytes], client: Any = None) -> None:
+        """With a client, until they are acknowledged too."""
         async with asyncio.timeout(HANG_SECONDS), self._changed:
             await self._changed.wait_for(lambda: wanted <= self.counts.keys())
+        if client:
+            await until_acknowledged(client)
 
 
 @asynccontextmanager
@@ -113,8 +116,7 @@ async def test_unfinished_message_ages_from_its_reading(
 async def test_member_that_leaves_removes_its_name(client: Any, servers: Servers) -> None:
     effects = Effects()
     async with consuming(servers, effects.handle):
-        await effects.reach(await append(client, range(3)))
-        await until_acknowledged(client)
+        await effects.reach(await append(client, range(3)), client)
     assert await client.xinfo_consumers(STREAM, GROUP) == []
 
 
@@ -135,8 +137,7 @@ async def test_poison_message_is_a_dead_letter_alone(scenario: Scenario, client:
     good = await append(client, range(10))
     poisons += [(await client.xadd(STREAM, fields)).decode() for fields in garbage[1::2]]
     async with consuming(servers, handle):
-        await effects.reach(good)
-        await until_acknowledged(client)
+        await effects.reach(good, client)
     dead = [fields for _, fields in await client.xrange(dead_stream(STREAM))]
     assert sorted(letter[b"id"].decode() for letter in dead) == sorted(poisons)
     assert dead[0][b"field:garbage"] in (b"\xff\x00", b"{")
@@ -157,8 +158,7 @@ async def test_failed_message_is_retried_without_its_neighbours(client: Any, ser
 
     sent = await append(client, range(10))
     async with consuming(servers, handle):
-        await effects.reach(sent)
-        await until_acknowledged(client)
+        await effects.reach(sent, client)
     assert set(effects.counts.values()) == {1}
     assert await client.xlen(dead_stream(STREAM)) == 0
 
@@ -187,8 +187,7 @@ async def test_messages_wait_for_the_database(
     sent = await append(client, range(10))
     # Two members: neither may take what the other holds for a dead member's.
     async with consuming(servers, handle), consuming(servers, handle):
-        await effects.reach(sent)
-        await until_acknowledged(client)
+        await effects.reach(sent, client)
     assert await client.xlen(dead_stream(STREAM)) == 0
     assert set(effects.counts.values()) == {1}
 
@@ -197,8 +196,7 @@ async def test_message_for_external_readers_is_skipped(client: Any, servers: Ser
     effects = Effects()
     await client.xadd(STREAM, {b"n": b"injected", OUTSIDE: b"1"})
     async with consuming(servers, effects.handle):
-        await effects.reach(await append(client, range(3)))
-        await until_acknowledged(client)
+        await effects.reach(await append(client, range(3)), client)
     assert b"injected" not in effects.counts
 
 
@@ -207,8 +205,7 @@ async def test_group_lost_by_flushall_is_created_again(client: Any, servers: Ser
     async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(10)))
         valkey_server.command("FLUSHALL")
-        await effects.reach(await append(client, range(10, 20)))
-        await until_acknowledged(client)
+        await effects.reach(await append(client, range(10, 20)), client)
 
 
 async def test_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:
@@ -222,8 +219,7 @@ async def test_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, 
                 valkey_server.freeze()
                 await asyncio.sleep(0.5)  # sleeps: longer than the reader's patience, which is what is tested
                 valkey_server.thaw()
-            await effects.reach(sent)
-            await until_acknowledged(writer)
+            await effects.reach(sent, writer)
     finally:
         valkey_server.thaw()
         await writer.aclose()
@@ -263,8 +259,7 @@ async def test_message_of_a_member_killed_before_its_acknowledgement_is_claimed(
         sent |= await append(client, range(first, first + 10))
         assert await killed_at_work(valkey_url, times=TRIES - 1) <= sent and await pending(client) > 0
         async with consuming(servers, effects.handle):
-            await effects.reach(sent)
-            await until_acknowledged(client)
+            await effects.reach(sent, client)
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
@@ -292,8 +287,7 @@ async def test_message_that_kills_its_consumers_becomes_a_dead_letter_untried(cl
             GROUP, "killed-0", {STREAM: ">"}
         )
     async with consuming(servers, effects.handle):
-        await effects.reach(await append(client, range(1, 3)))
-        await until_acknowledged(client)
+        await effects.reach(await append(client, range(1, 3)), client)
     assert b"0" not in effects.counts
     assert await client.xlen(dead_stream(STREAM)) == 1
 

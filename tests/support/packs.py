@@ -29,9 +29,8 @@ async def make_pack(world: World, *codes: str, gives: dict[str, Any] | None = No
 
 async def redeem(world: World, code: str, player: str | None = None, *, key: str = "", **more: Any) -> Answer:
     body = {"campaign_id": world.campaign_id, "code": code}
-    headers = {**({"Idempotency-Key": key} if key else {}), **more.pop("headers", {})}
     sent = player_of(world) if player is None else player
-    return await world.stack.consumer("POST", "/codes/redeem", body, player=sent, headers=headers)
+    return await world.stack.consumer("POST", "/codes/redeem", body, player=sent, key=key, **more)
 
 
 async def counts(world: World, pack_id: str) -> tuple[int, int, int]:

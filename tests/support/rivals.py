@@ -1,10 +1,12 @@
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
 from tests.support.stack import Stack
+from tests.support.waiting import until
 
 
 @asynccontextmanager
@@ -27,3 +29,10 @@ async def waits(stack: Stack, *naming: str, seconds: float = 0.0) -> bool:
         " AND query LIKE ANY ($1::text[]) AND clock_timestamp() - query_start >= make_interval(secs => $2))"
     )
     return bool(await stack.database.fetchval(query, [f"%-- {name}%" for name in naming], seconds))
+
+
+async def begun(stack: Stack, asks: Coroutine[Any, Any, Any], *naming: str, seconds: float = 0.0) -> asyncio.Task[Any]:
+    """What is asked, once a statement of one of these names waits for a lock."""
+    asking = asyncio.ensure_future(asks)
+    await until(lambda: waits(stack, *naming, seconds=seconds))
+    return asking

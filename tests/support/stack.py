@@ -117,10 +117,11 @@ class Stack:
         body: Any = None,
         *,
         player: str = "",
+        key: str = "",
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        sent = {"X-Tenant-Id": self.tenant_id, **self._bearer(player, ()), **(headers or {})}
+        sent = {"X-Tenant-Id": self.tenant_id, **self._bearer(player, ()), **_keyed(key), **(headers or {})}
         return await self._ask(self.process.consumer_url, verb, path, body, query, sent)
 
     async def admin(
@@ -130,11 +131,12 @@ class Stack:
         body: Any = None,
         *,
         roles: tuple[str, ...] = ("admin",),
+        key: str = "",
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
         """Asks the admin edge, with a token of these roles; without roles, as nobody."""
-        sent = {**self._bearer("staff_test" if roles else "", roles), **(headers or {})}
+        sent = {**self._bearer("staff_test" if roles else "", roles), **_keyed(key), **(headers or {})}
         return await self._ask(self.process.admin_url, verb, path, body, query, sent)
 
     async def upload(
@@ -219,6 +221,10 @@ async def make_tenant(stack: Stack, tenant_id: str, place: Database | None = Non
         await home.execute(sql.load("directory")["place"], tenant_id, place.name)
         stack.engine.database.place(tenant_id, place.name)
     return replace(stack, tenant_id=tenant_id)
+
+
+def _keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key} if key else {}
 
 
 def fields_of(answer: Answer) -> list[str]:

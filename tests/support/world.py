@@ -72,8 +72,9 @@ class World:
         **more: Any,
     ) -> Answer:
         body = {"session_id": session_id, "payload": {} if payload is None else payload, **more}
-        sent = {**(headers or {}), **({"Idempotency-Key": key} if key else {})}
-        return await self.stack.consumer("POST", f"/games/{game_id}/play", body, player=player, headers=sent)
+        return await self.stack.consumer(
+            "POST", f"/games/{game_id}/play", body, player=player, key=key, headers=headers
+        )
 
     async def round(self, game_id: str, player: str = "ann", **more: Any) -> Answer:
         return await self.play(game_id, await self.session(game_id, player), player, **more)
@@ -82,9 +83,8 @@ class World:
         return dict((await self.stack.consumer("GET", f"/games/{game_id}/eligibility", player=player)).data)
 
     async def redeem(self, game_id: str, milestone_id: str, player: str = "ann", key: str = "") -> Answer:
-        headers = {"Idempotency-Key": key} if key else {}
         body = {"milestone_id": milestone_id}
-        return await self.stack.consumer("POST", f"/games/{game_id}/redeem", body, player=player, headers=headers)
+        return await self.stack.consumer("POST", f"/games/{game_id}/redeem", body, player=player, key=key)
 
     async def milestones(self, game_id: str, player: str = "ann") -> list[dict[str, Any]]:
         return list((await self.stack.consumer("GET", f"/games/{game_id}/milestones", player=player)).data["items"])

@@ -45,8 +45,7 @@ class Desk:
         return f"/campaigns/{self.world.campaign_id}/entry"
 
     async def submit(self, player: str = "ann", key: str = "", stack: Stack | None = None, **body: Any) -> Answer:
-        headers = {"Idempotency-Key": key} if key else {}
-        return await (stack or self.stack).consumer("POST", self.path, body, player=player, headers=headers)
+        return await (stack or self.stack).consumer("POST", self.path, body, player=player, key=key)
 
     async def enter(self, player: str = "ann", **fields: Any) -> dict[str, Any]:
         made = await self.submit(player, fields={"email": f"{player}@example.com", **fields}, consents={"terms": True})

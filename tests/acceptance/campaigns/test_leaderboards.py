@@ -10,7 +10,7 @@ from runtime.operations.leaderboards import board_admin, finalize, rank_prizes
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import NOON, Played, make_board, model, open_games, order, rankings, record, write_plays
 from tests.support.resources import make_campaign, make_game, make_prize
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held, waits
 from tests.support.stack import Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import World
@@ -235,8 +235,7 @@ async def test_finalize_gives_the_last_prize_to_the_better_rank_of_a_guest_who_l
     await stack.database.execute(change, stack.tenant_id)
     await stack.database.execute("UPDATE players SET auth_method = 'guest' WHERE player_id = 'p1'")
     async with held(stack, "UPDATE players SET merged_into = 'zed' WHERE player_id = 'p1'"):
-        finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
-        await until(lambda: waits(stack, "commit"))
+        finalizing = await begun(stack, stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}), "commit")
     assert [item["reason"] for item in (await finalizing).data["standings"]] == ["", "", "OUT_OF_STOCK", "OUT_OF_STOCK"]
     assert await rewards_of(stack) == [("p0", mug), ("zed", mug)]
 
@@ -246,8 +245,7 @@ async def test_guest_merged_while_a_board_is_finalized_keeps_the_rank(stack: Sta
     guest = await guest_who_played(world, await world.wheel(access="public"))
     board = await make_board(stack, world.campaign_id, metric="plays")
     async with held(stack, "LOCK TABLE audit_entries IN SHARE MODE"):
-        finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
-        await until(lambda: waits(stack, "audit"))
+        finalizing = await begun(stack, stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}), "audit")
         merging = asyncio.create_task(log_in(stack, guest))
         await until(lambda: waits(stack, "merging.lock_boards"), fits=lambda waiting: waiting or merging.done())
     player = await merging

@@ -12,7 +12,7 @@ from tests.support.deliveries import signed as sign
 from tests.support.guests import log_in, new_guest
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held, waits
 from tests.support.stack import OTHER_TENANT, Answer
 from tests.support.waiting import until
 from tests.support.world import World
@@ -161,8 +161,7 @@ async def test_event_before_during_and_after_the_guests_login_is_the_players(wor
     guest = await new_guest(world, game)
     assert (await quest.tell("before", player_id=guest.player_id)).http == 200
     async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
-        telling = asyncio.ensure_future(quest.tell("e1", player_id=guest.player_id))
-        await until(lambda: waits(world.stack, "quest_events.record"))
+        telling = await begun(world.stack, quest.tell("e1", player_id=guest.player_id), "quest_events.record")
         login = asyncio.ensure_future(log_in(world.stack, guest, contact="meets@example.com"))
         await until(lambda: waits(world.stack, "merging.lock_players"))
     player = await login
@@ -268,8 +267,7 @@ async def test_event_beside_an_erasure_does_not_outlive_it(world: World) -> None
     quest = await taking(world)
     await quest.tell("before", player_id="eve")
     async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
-        telling = asyncio.ensure_future(quest.tell("e1", player_id="eve"))
-        await until(lambda: waits(world.stack, "quest_events.record"))
+        telling = await begun(world.stack, quest.tell("e1", player_id="eve"), "quest_events.record")
         erasing = asyncio.ensure_future(world.stack.admin("POST", "/admin/players/eve/erase", {"reason": "asked"}))
         await until(lambda: waits(world.stack, "erasure.lock_players"))
     assert ((await telling).http, (await erasing).http) == (200, 200)

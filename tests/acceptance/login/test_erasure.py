@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,10 +9,9 @@ from tests.support.guests import log_in as resolve
 from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held
 from tests.support.stack import Stack
 from tests.support.tables import contents
-from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 PHONE, EMAIL = "+12025550199", "ophelia.quince@example.com"
@@ -91,8 +89,7 @@ async def test_erasure_hides_the_name_from_boards_finalized_meanwhile(stack: Sta
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
     await name_player(stack, "ann")
     async with held(stack, "LOCK TABLE login_quarters IN EXCLUSIVE MODE"):
-        erasing = asyncio.create_task(erase(stack))
-        await until(lambda: waits(stack, "erasure.login_quarters"))
+        erasing = await begun(stack, erase(stack), "erasure.login_quarters")
         board_id = await world.board()
         [standing] = (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).data["standings"]
         assert (standing["player_id"], standing["display_name"]) == ("ann", "")
@@ -214,8 +211,7 @@ async def test_retention_rechecks_idleness_under_the_lock(stack: Stack) -> None:
         await stack.database.execute(f"UPDATE {column} = now() - interval '400 days'")
     async with held(stack, "UPDATE players SET updated_at = now()"):
         idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=erasure.IdleDays(guest=30, player=365))
-        erasing = asyncio.create_task(idle)
-        await until(lambda: waits(stack, "erasure.lock_players"))
+        erasing = await begun(stack, idle, "erasure.lock_players")
     assert not await erasing
     assert (await stack.admin("GET", f"/admin/players/{player}")).data["player"]["display_name"] == "Ophelia Quince"
     assert "kept" in str(await stack.database.fetch("SELECT client_seed FROM plays"))

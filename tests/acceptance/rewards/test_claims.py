@@ -111,9 +111,8 @@ async def won(world: World, prize_id: str, player: str = "ann") -> str:
 
 
 async def claim_with(world: World, reward_id: str, answers: Any, player: str = "ann", key: str = "") -> Answer:
-    headers = {"Idempotency-Key": key} if key else {}
     path, body = f"/rewards/{reward_id}/claim", {"answers": answers}
-    return await world.stack.consumer("POST", path, body, player=player, headers=headers)
+    return await world.stack.consumer("POST", path, body, player=player, key=key)
 
 
 async def shown(world: World, reward_id: str, *roles: str) -> dict[str, Any]:

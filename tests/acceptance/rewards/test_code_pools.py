@@ -22,8 +22,7 @@ async def listed(stack: Stack, prize_id: str, **query: Any) -> dict[str, Any]:
 
 
 async def withdraw(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
-    headers = {"Idempotency-Key": key} if key else {}
-    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/withdraw", body, headers=headers)
+    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/withdraw", body, key=key)
 
 
 def won(answer: Any) -> bool:
@@ -112,8 +111,7 @@ async def test_import_sets_an_expiry_for_all_codes_or_each(world: World, module_
 
 
 async def expire(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
-    headers = {"Idempotency-Key": key} if key else {}
-    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/expiry", body, headers=headers)
+    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/expiry", body, key=key)
 
 
 async def ends_of(stack: Stack, prize_id: str) -> dict[str, int]:

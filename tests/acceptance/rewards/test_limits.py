@@ -8,9 +8,8 @@ from runtime import messages as m
 from runtime.events import Event
 from runtime.operations import BY_NAME
 from runtime.operations.budget_alerts import thresholds
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held
 from tests.support.stack import Stack, fields_of, make_tenant
-from tests.support.waiting import until
 from tests.support.world import World, new_world
 
 EUR = {"currency": "EUR"}
@@ -102,8 +101,7 @@ async def test_check_that_waited_for_a_rival_sees_what_the_rival_fired(shop: Wor
     stack, tenant_id = shop.stack, shop.stack.tenant_id
     hold = "INSERT INTO limit_marks VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_at = now()"
     async with held(stack, hold, tenant_id) as rival:
-        late = asyncio.create_task(look(shop))
-        await until(lambda: waits(stack, "limits.lock_mark"))
+        late = await begun(stack, look(shop), "limits.lock_mark")
         raised = await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 10, "reason": "more"})
         assert raised.code == "OK"
         await rival.execute("DELETE FROM low_prizes WHERE tenant_id = $1", tenant_id)

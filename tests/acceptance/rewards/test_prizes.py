@@ -9,10 +9,9 @@ from runtime.outgoing.vault import prize_context, vault_of
 from tests.support.leaderboards import make_board
 from tests.support.locks import blocked
 from tests.support.resources import make_campaign, make_draw, make_game, make_prize, play_once, wheel
-from tests.support.rivals import held, waits
+from tests.support.rivals import begun, held
 from tests.support.stack import Stack, fields_of
 from tests.support.stored import config_of_prize
-from tests.support.waiting import until
 from tests.support.world import World
 
 
@@ -227,8 +226,7 @@ TAKEN: Final = (
 async def test_stock_move_counts_the_units_that_were_won_while_it_waited(world: World, body: dict[str, int]) -> None:
     prize_id, stack = await world.prize(total=10), world.stack
     async with held(stack, TAKEN, stack.tenant_id, prize_id, 3):
-        move = asyncio.create_task(moved(stack, prize_id, **body))
-        await until(lambda: waits(stack, "prizes.set_total_stock"))
+        move = await begun(stack, moved(stack, prize_id, **body), "prizes.set_total_stock")
     assert (await move).code == "OK"
     found = (await stack.admin("GET", f"/admin/prizes/{prize_id}")).data["stock"]
     assert found == {"total": 8, "remaining": 5, "awarded": 3}

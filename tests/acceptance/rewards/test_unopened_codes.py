@@ -37,8 +37,7 @@ async def won(shelf: Shelf, prize_id: str, player: str = ANN, **fields: Any) -> 
 
 
 async def claim(stack: Stack, reward_id: str, player: str = ANN, key: str = "") -> Any:
-    headers = {"Idempotency-Key": key} if key else {}
-    return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player, headers=headers)
+    return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player, key=key)
 
 
 async def key_is_back(shelf: Shelf, prize_id: str) -> None:

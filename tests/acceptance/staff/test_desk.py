@@ -77,8 +77,7 @@ async def test_player_page_has_everything_of_the_player(world: World) -> None:
 
 async def give(world: World, player: str, key: str = "", **body: Any) -> Answer:
     sent = {"campaign_id": world.campaign_id, "amount": 2, "reason": "the app broke off a play", **body}
-    headers = {"Idempotency-Key": key} if key else {}
-    return await world.stack.admin("POST", f"/admin/players/{player}/turns", sent, headers=headers)
+    return await world.stack.admin("POST", f"/admin/players/{player}/turns", sent, key=key)
 
 
 async def test_turns_are_given_once_for_a_key_and_noted(world: World) -> None:

@@ -46,6 +46,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="this case and those it is compared with; repeatable",
     )
     parser.add_argument("--seconds", type=float, metavar="N", help="length of one run (default: 4; with --quick 1)")
+    parser.add_argument(
+        "--full-plays", type=int, metavar="N", help="past plays of `full` and `archived` (default: 3,000,000)"
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="runs of each case (default: 3; with --quick 1)")
     parser.add_argument(
         "--quick", action="store_true", help="one short round over small data: a smoke test, not a measurement"
@@ -74,8 +77,9 @@ def chosen(names: list[str]) -> list[Case]:
 
 def scale_of(options: argparse.Namespace) -> Scale:
     """The scale of the measurement."""
-    given = {name: value for name in ("seconds", "rounds") if (value := getattr(options, name)) is not None}
-    return replace(QUICK if options.quick else Scale(), **given)
+    given = {name: getattr(options, name) for name in ("seconds", "rounds", "full_plays")}
+    scale = QUICK if options.quick else Scale()
+    return replace(scale, **{name: value for name, value in given.items() if value is not None})
 
 
 def main() -> None:

@@ -99,6 +99,7 @@ class Bench:
             first_failure=loaded.first_failure,
             p50_ms=loaded.p50_ms,
             p99_ms=loaded.p99_ms,
+            max_ms=loaded.max_ms,
             cpu_seconds={**after.cpu_since(before, loaded.seconds), "generator": loaded.cpu_seconds},
             database_trips=after.database_trips - before.database_trips,
             ephemeral_trips=after.ephemeral_trips - before.ephemeral_trips,

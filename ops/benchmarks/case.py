@@ -29,6 +29,7 @@ class Run:
     first_failure: str = ""
     p50_ms: float | None = None
     p99_ms: float | None = None
+    max_ms: float | None = None
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     database_trips: float | None = None
     ephemeral_trips: float | None = None

@@ -25,6 +25,10 @@ class Fixture:
             "id"
         ]
         self.scope = {"tenant_id": self.tenant_id}
+        self.begin_campaign()
+
+    def begin_campaign(self) -> None:
+        """Creates a campaign, of which everything is that is made from now on."""
         campaign = {"name": "bench", "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC"}
         self.campaign_id = self._make("campaign", campaign)
 

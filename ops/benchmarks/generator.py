@@ -176,6 +176,7 @@ async def _run(spec: dict[str, Any], requests: list[bytes], plays: list[bytes]) 
         "seconds": seconds,
         "p50_ms": found[len(found) // 2] * 1000 if found else 0.0,
         "p99_ms": found[len(found) * 99 // 100] * 1000 if found else 0.0,
+        "max_ms": found[-1] * 1000 if found else 0.0,
         "cpu_seconds": cpu_seconds,
     }
     return said, shot.sessions or []

@@ -28,6 +28,7 @@ class Loaded:
     p50_ms: float
     p99_ms: float
     cpu_seconds: float
+    max_ms: float = 0.0
 
 
 class Loader:

@@ -1,5 +1,6 @@
-"""A database with millions of plays, and readers concurrent with new plays: the auditor and exports."""
+"""A database with millions of plays, and work concurrent with new plays: the auditor, exports, an archive."""
 
+import hashlib
 import http.client
 import json
 import re
@@ -7,10 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ops.api import ApiError
 from ops.benchmarks.bench import Bench, beside
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Entrant, Plays
@@ -23,6 +28,13 @@ VALKEY_DB: Final = 3
 AUDIT_SHARE_MAX: Final = 0.01
 """Share of one connection's time in which the auditor may run statements."""
 READ_BYTES: Final = 1 << 16
+ARCHIVE_DATABASE: Final = "bench_archive"
+STALL_MS_MAX: Final = 100.0
+"""How much slower the slowest play may be beside an archive."""
+
+_GROUPS: Final = """SELECT min(leaf_index), max(leaf_index), count(*),
+        encode(sha256(string_agg(hash, '' ORDER BY leaf_index)), 'hex')
+    FROM log_leaves WHERE kind = 'play' GROUP BY leaf_index >> 10 ORDER BY 1"""
 
 
 def _server(bench: Bench) -> Process:
@@ -51,7 +63,7 @@ class _Tenant:
             fixture = Fixture(bench.stack.core(server))
             prize_id = fixture.prize()
             game_id = fixture.spin(prize_id)
-            _fill(bench, fixture, game_id, prize_id)
+            _fill(bench, fixture, game_id, prize_id, DATABASE)
             self._made = fixture, prize_id
         return [Entrant(game_id, player) for player in bench.players(fixture.tenant_id)]
 
@@ -155,7 +167,97 @@ class BesideAnExport(Plays):
         return f"export of {name}: {rows - 1:,} rows in {time.perf_counter() - began:.1f} s{status}"
 
 
-def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
+class BesideAnArchive(Plays):
+    """Pairs of runs, one without and one beside the archive, until it has deleted every past play.
+
+    Few connections: the time that a play waits for others of the load is not a stall.
+    """
+
+    once, connections = True, 8
+
+    def __init__(self) -> None:
+        super().__init__("archived", "plays beside an archive", self._server, self._entrants, database=ARCHIVE_DATABASE)
+
+    def run(self, bench: Bench) -> Run:
+        alone, archiving, finished = [], [], False
+        with ThreadPoolExecutor(1) as pool:
+            while not finished:
+                alone.append(super().run(bench))
+                over = threading.Event()
+                archived = pool.submit(self._archive, over)
+                try:
+                    archiving.append(super().run(bench))
+                finally:
+                    over.set()
+                finished = archived.result()
+        (slowest, p99), (usual, usual_p99) = map(_slowest, (archiving, alone))
+        held = "ok" if slowest <= usual + STALL_MS_MAX else "MISSED"
+        self._found = (
+            f"{self._claim['plays']:,} plays archived beside {sum(run.done for run in archiving):,}: the slowest took"
+            f" {slowest:.0f} ms, of {sum(run.done for run in alone):,} without the archive {usual:.0f} ms"
+            f" (<= {STALL_MS_MAX:g} more {held}); p99 {p99:.0f} and {usual_p99:.0f} ms"
+        )
+        return max(archiving, key=lambda run: run.max_ms or 0.0)
+
+    def finish(self, bench: Bench) -> None:
+        super().finish(bench)
+        self.facts.append(self._found)
+
+    def _server(self, bench: Bench) -> Process:
+        """A server with a log, started after the past plays: the log reads plays in the order of their times."""
+        bench.stack.make_database(ARCHIVE_DATABASE)
+        serve = partial(bench.stack.serve, "all", "server", database=ARCHIVE_DATABASE, valkey_db=11)
+        first = serve()
+        self._fixture = fixture = Fixture(bench.stack.core(first))
+        prize_id, self._path = fixture.prize(), f"/campaigns/{fixture.campaign_id}"
+        _fill(bench, fixture, fixture.spin(prize_id), prize_id, ARCHIVE_DATABASE)
+        body = {"scope": fixture.scope, "campaign": {"status": "CAMPAIGN_STATUS_ENDED"}, "update_mask": ["status"]}
+        fixture.api.put(self._path, body)
+        fixture.begin_campaign()
+        self._game_id = fixture.spin(fixture.prize())
+        bench.stack.end(first)
+        return serve(MERKLE_LOG="bench.example", ARCHIVE_AFTER_DAYS="0")
+
+    def _entrants(self, bench: Bench, server: Process) -> list[Entrant]:
+        """The players of the other campaign, once the log and the counts have all plays of the ended one."""
+        self._fixture.api = bench.stack.core(server)
+        self._claim: dict[str, Any] = {"file_sha256": "0" * 64, "digest": "0" * 64, "plays": 1}
+        while not self._settled():
+            time.sleep(1)
+        groups = [line.split("|") for line in bench.stack.sql(_GROUPS, ARCHIVE_DATABASE).splitlines()]
+        digest = b""
+        for *_, group_hash in groups:
+            digest = hashlib.sha256(digest + bytes.fromhex(group_hash)).digest()
+        self._claim |= {"digest": digest.hex(), "plays": sum(int(count) for _, _, count, _ in groups)}
+        self._claim |= {"first_leaf": int(groups[0][0]), "last_leaf": int(groups[-1][1])}
+        return [Entrant(self._game_id, player) for player in bench.players(self._fixture.tenant_id)]
+
+    def _settled(self) -> bool:
+        try:
+            self._post()
+        except ApiError as error:
+            return bool(error.envelope["data"]["reason"] == "FILE_DIFFERS")
+        except TimeoutError:  # It counts the plays.
+            return False
+        raise AssertionError("one play of millions was archived")
+
+    def _archive(self, over: threading.Event) -> bool:
+        """Archives until `over`. True: every play is deleted."""
+        while not over.is_set():
+            if (self._post()["archive"] or {}).get("finished_at"):
+                return True
+        return False
+
+    def _post(self) -> dict[str, Any]:
+        return self._fixture.api.post(f"{self._path}/archive", {"scope": self._fixture.scope, **self._claim})
+
+
+def _slowest(runs: list[Run]) -> tuple[float, float]:
+    """The slowest response of all, and the median of the runs' p99, in milliseconds."""
+    return max(run.max_ms or 0.0 for run in runs), median(run.p99_ms or 0.0 for run in runs)
+
+
+def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str, database: str) -> None:
     """Inserts past plays with their rows: rewards and tasks for one in ten, points for one in ten."""
     tenant, campaign = f"'{fixture.tenant_id}'", f"'{fixture.campaign_id}'"
     count, players = bench.scale.full_plays, bench.scale.players
@@ -230,7 +332,7 @@ def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
         "VACUUM ANALYZE",
         "CHECKPOINT",
     ):
-        bench.stack.sql(statement, DATABASE)
+        bench.stack.sql(statement, database)
 
 
 _TENANT: Final = _Tenant()
@@ -248,4 +350,5 @@ CASES: Final[tuple[Case, ...]] = (
     BesideTheAuditor("audited", "the same beside an auditor", _server, _TENANT.entrants, (Ratio("full"),), DATABASE),
     BesideAnExport("exported", "the same beside exports", _server, _TENANT.entrants, _BESIDE_EXPORTS, DATABASE),
     BesideAnExport("exported-standby", "exports from a standby", _standby, _TENANT.entrants, _BESIDE_EXPORTS, DATABASE),
+    BesideAnArchive(),
 )

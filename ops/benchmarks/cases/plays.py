@@ -77,8 +77,10 @@ class Plays(Case):
     """Plays of sessions started before, by players with tokens, each with an Idempotency-Key.
 
     server: the loaded process. entrants: which player plays which game, in turn. processes: how many the server has;
-    each gets the usual number of connections.
+    each gets the usual number of connections, unless the class says another.
     """
+
+    connections = 0
 
     def __init__(
         self,
@@ -135,7 +137,7 @@ class Plays(Case):
 
     def _play(self, bench: Bench, count: int) -> Run:
         entrants = [self.entrants[number % len(self.entrants)] for number in range(count)]
-        port, connections = self.server.port, bench.scale.connections * self._processes
+        port, connections = self.server.port, self.connections or bench.scale.connections * self._processes
         sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], connections)
         plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
         run = self._measure(bench, lambda: bench.loader.send(port, plays, connections))

@@ -230,8 +230,8 @@ async def test_forked_and_shrunk_logs_are_refused(world: World) -> None:
         async with stack.database.connection() as connection, connection.transaction():
             await connection.execute(UNGUARDED + "".join(f"DELETE FROM {name}; " for name in tables))
 
-    await forget()
     await stack.database.execute("DELETE FROM rewards WHERE tenant_id = $1", stack.tenant_id)
+    await forget()
     await append(stack)
     with pytest.raises(Distrusted, match="shrunk"):
         await visit(state, partial(fetch, stack))

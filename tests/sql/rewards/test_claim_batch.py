@@ -170,8 +170,12 @@ SCENE: Final = """
 + prizes tenant_id=t prize_id name type=goods redemption_mode=on_claim channel=webhook claim_fields:
     shirt Shirt '[{"key": "size", "label": "Size", "kind": "text", "required": true}]' |
     mug Mug '[{"key": "size", "label": "Size", "kind": "text", "required": false}]';
++ prizes tenant_id=t prize_id name type=voucher redemption_mode=on_claim channel: coupon Coupon voucher_code;
++ codes tenant_id=t prize_id=coupon key_id=k ciphertext='' code_id code_hash expires_at: c1 1 infinity |
+    c2 2 (now() + interval '2 days') | c3 3 (now() + interval '1 day');
 + rewards tenant_id=t reward_id player_id=ann prize_id campaign_id=camp name=X type=goods value=5 quantity=1 status=won:
-    r1 shirt | r2 shirt | r3 mug;
+    r1 shirt | r2 shirt | r3 mug |
+    r4 coupon;
 """
 
 
@@ -189,6 +193,11 @@ async def test_claim_without_a_required_answer_moves_nothing(connection: asyncpg
     assert await claim_with(connection, r1="{}", r3="{}") == [("unanswered", "r1"), ("claimed", "r3")]
     assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = 'r1'") == "won"
     assert await stored_answers(connection) == {}
+
+
+async def test_claim_takes_the_code_that_expires_first(connection: asyncpg.Connection) -> None:
+    assert await claim_with(connection, r4="{}") == [("claimed", "r4")]
+    assert await connection.fetchval("SELECT code_id FROM codes WHERE reward_id = 'r4'") == "c3"
 
 
 async def test_claims_of_one_batch_keep_and_deliver_their_own_answers(connection: asyncpg.Connection) -> None:

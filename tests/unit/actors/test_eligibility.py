@@ -269,6 +269,8 @@ def test_play_takes_the_time_that_it_says() -> None:
     assert eligibility.check_payload(state_of(), opened, ann(), {}, ()) == 0
     payload, untimed = {"score": 0, "duration_ms": 10**9}, state_of(snapshot=game(TIMED))
     assert eligibility.check_payload(untimed, opened, ann(busy_until=NOW_MS), payload, ()) == 0
+    payload = {"score": -1, "duration_ms": 1}
+    assert refusal_of(eligibility.check_payload, untimed, opened, ann(), payload, ()) == "VALIDATION"
 
 
 @pytest.mark.parametrize(

@@ -189,11 +189,13 @@ async def test_drain_waits_for_what_was_taken_on() -> None:
 
 async def test_work_keeps_the_trace_of_its_own_request() -> None:
     seen: list[str] = []
+    spans: list[str] = []
     gate = asyncio.Event()
 
     async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         await gate.wait()
         seen.extend(work.trace_id for work in works)
+        spans.append(trace.caller.get())
         for work in works:
             work.answer(None)
 
@@ -201,6 +203,7 @@ async def test_work_keeps_the_trace_of_its_own_request() -> None:
 
     async def ask(trace_id: str) -> None:
         trace.current.set(trace_id)
+        trace.caller.set(f"span_of_{trace_id}")
         await boxes.post("a", None)
 
     requests = [asyncio.ensure_future(ask(f"trace_{nth}")) for nth in range(3)]
@@ -208,6 +211,7 @@ async def test_work_keeps_the_trace_of_its_own_request() -> None:
     gate.set()
     await asyncio.gather(*requests)
     assert sorted(seen) == ["trace_0", "trace_1", "trace_2"]
+    assert spans == ["span_of_trace_0"], "a batch continues the span of its first request"
 
 
 @pytest.mark.parametrize("overlap", [1, 2])

@@ -1,3 +1,4 @@
+import json
 from typing import Any, Final
 
 import pytest
@@ -6,6 +7,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import segments_of
 from runtime.actors.game.state import GameSnapshot, PrizeTerms
+from runtime.actors.game.terms import write_terms
 from runtime.actors.idempotency import WITHOUT_KEY
 from runtime.errors import Fault
 from runtime.rules.campaign_state import REASONS, State, state_of
@@ -151,3 +153,9 @@ def test_catalogues_version_never_goes_back() -> None:
     for tenant, version in (("a", 0), ("b", 1), ("c", 3), ("c", 2), ("d", 3), ("d", 4)):
         engine.catalog_changed(tenant, version)
     assert engine.catalog_versions == {"b": 1, "c": 3, "d": 4}
+
+
+def test_terms_name_the_fallback_prize() -> None:
+    parts = dict.fromkeys(("reward_handler", "seed_generator", "validator"), "")
+    for given, shown in (({}, ""), ({"fallback_prize_id": "pen"}, "pen")):
+        assert json.loads(write_terms("game", parts | given, []))["fallback_prize_id"] == shown

@@ -23,6 +23,7 @@ FORM: Final[dict[str, Any]] = {
     [
         *(("birth_date", "2026-02-28", "2026-02-28"), ("birth_date", "2026-03-01", None)),
         *(("arrival", "2026-03-01", "2026-03-01"), ("arrival", "20260301", None), ("arrival", "1899-12-31", None)),
+        *(("arrival", "1900-01-01", "1900-01-01"), ("shoes", True, None), ("shoes", "7", None)),
         *(("shoes", -1e15, -1_000_000_000_000_000), ("shoes", 1.5, 1.5), ("shoes", 1e15 + 1, None)),
     ],
 )

@@ -72,6 +72,7 @@ WRONG: list[Case] = [
     *_basic("", None, [], "x", 1, True, handler=probability),
     *_basic("score", *map(_score, (True, "5", None, 1.5, -1, 2**63, float("nan"), float("inf"), [], {}))),
     *_basic("duration_ms", *(_score(1, duration) for duration in (0, -5, True, "9", 0.5, 2**64))),
+    *_basic("score duration_ms", {}),
     *_basic("time score duration_ms", {"score": -1, "time": 3}),
     *(_fast("score", 1001, 1_000_000), _fast("score", 26, 10_000)),
     _fast("duration_ms", 1, 1_000_001 + NETWORK_SLACK_MS),

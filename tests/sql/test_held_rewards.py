@@ -67,11 +67,6 @@ async def test_statements_hold_what_a_reward_moves_in_order(connection: asyncpg.
     assert faults == []
 
 
-async def test_reward_is_read_with_its_own_player_prize_and_campaign(connection: asyncpg.Connection) -> None:
-    rows = await connection.fetch(SQL["about"], "t", "orphan")
-    assert [tuple(row) for row in rows] == [("bob", "gone", "goods", "camp_3")]
-
-
 async def test_replay_of_a_claim_answers_as_the_claim_did(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         UPDATE rewards SET status = 'revoked', claimed_at = now(), fulfilled_at = now() WHERE reward_id = 'tasked';

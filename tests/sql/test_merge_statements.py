@@ -67,9 +67,8 @@ async def test_guest_end_is_noted_of_the_guest_alone(connection: asyncpg.Connect
     assert await ask(connection, "merging.lock_target", "ann") == []
     for guest, player in (("gus", "ann"), ("gil", "unknown")):
         await ask(connection, "merging.end_guest", guest, player)
-    assert await connection.fetchval("SELECT unsubscribed FROM players WHERE player_id = 'ann'") == [
-        *("news", "reminder", "win")
-    ]
+    refused = "SELECT unsubscribed FROM players WHERE player_id = 'ann'"
+    assert await connection.fetchval(refused) == ["news", "reminder", "win"]
     assert await rows(connection, "players", "player_id, merged_into, auth_method") == [
         *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "unknown", "guest"), ("gus", "ann", "guest"))
     ]

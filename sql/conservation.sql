@@ -1686,6 +1686,15 @@ whole AS (
     WHERE r.definition ->> 'reward_handler' IN ('probability', 'lucky_item')
        OR (r.definition ->> 'reward_handler' = 'score_to_tier' AND d.prize_group <> '')
     GROUP BY d.campaign_id, d.game_id, d.revision, d.prize_group, r.definition
+    UNION
+    -- All groups share the probability of a false alarm, those without plays included.
+    SELECT d.campaign_id, d.game_id, d.revision, k.prize_group, 0, 'score_to_tier', r.definition -> 'handler_config'
+    FROM drawn AS d
+    JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
+    CROSS JOIN LATERAL jsonb_object_keys(r.definition #> '{handler_config,prize_groups}') AS k (prize_group)
+    WHERE r.definition ->> 'reward_handler' = 'score_to_tier' AND NOT EXISTS (
+        SELECT FROM drawn AS o
+        WHERE o.game_id = d.game_id AND o.revision = d.revision AND o.prize_group = k.prize_group)
 ),
 declared AS (
     SELECT w.campaign_id, w.game_id, w.revision, w.prize_group, w.plays, c.result, sum(c.chance) AS chance,

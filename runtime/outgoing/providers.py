@@ -6,6 +6,7 @@ A plugin (setting PLUGINS) registers its provider here. A channel must also be r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -25,8 +26,11 @@ ERROR_CHARACTERS_MAX: Final = 500
 ANSWER_CHARACTERS_MAX: Final = 2_048
 """The most characters stored of a response."""
 
-_WORD_LENGTH_MIN: Final = 8
-"""The length from which a word of a header's value is redacted."""
+_CREDENTIAL: Final = re.compile("auth|cookie|key|token|secret", re.IGNORECASE)
+"""Names of headers of whose value each part is redacted, too."""
+_SEPARATORS: Final = re.compile("[\\s=,;:\"']+")
+_PART_LENGTH_MIN: Final = 7
+_PARTS_MAX: Final = 50
 
 _TRANSPORT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade"})
 """Transport headers: a receiver's config cannot set them, nor the signature's headers."""
@@ -174,10 +178,11 @@ def response_text(answer: Answer, request: DeliveryRequest, credentials: Sequenc
     """
     if not _PERSONAL.isdisjoint(request.body):
         return ""
-    headers = [str(value) for value in (request.config.get("headers") or {}).values()]
-    confidential = {*credentials, *headers}
+    named = [(name, str(value)) for name, value in (request.config.get("headers") or {}).items()]
+    confidential = {*credentials, *(value for _, value in named)}
     # The token after `Bearer`, for instance.
-    confidential |= {word for value in headers for word in value.split() if len(word) >= _WORD_LENGTH_MIN}
+    parts = (_SEPARATORS.split(value)[:_PARTS_MAX] for name, value in named if _CREDENTIAL.search(name))
+    confidential |= {part for found in parts for part in found if len(part) >= _PART_LENGTH_MIN}
     for secret in request.secrets:
         confidential |= {secret, secret.removeprefix("whsec_")}
     data = request.body.get("data")

@@ -132,6 +132,8 @@ async def test_history_names_a_withheld_prize(world: World, limit: dict[str, Any
     assert (await world.play(game_id, session)).data["rewards"] == []
     (play,) = (await world.history(game_id))["items"]
     assert play["unavailable"] == [prize_id]
+    entries = (await world.stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
+    assert "prize.update" in {entry["action"] for entry in entries}
 
 
 @pytest.mark.parametrize(("path", "status"), [("/games/{}", "paused"), ("/players/ann", "suspended")])

@@ -195,6 +195,7 @@ def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.Revision
         tested = [(group[0], {row["drawn"]: row["draws"] for row in group}) for group in groups]
         with_odds = [(row, draws, chances) for row, draws in tested if (chances := declared(row)) is not None]
         results = sum(len(chances.keys() | draws.keys()) for _, draws, chances in with_odds)
+        results += sum(len(chances) for chances in _without_plays(tested))
         made += [
             m.RevisionFigures(
                 game_id=row["game_id"],
@@ -207,6 +208,13 @@ def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.Revision
             for row, draws, chances in with_odds
         ]
     return made
+
+
+def _without_plays(tested: Sequence[tuple[Any, Any]]) -> Iterable[dict[str, float]]:
+    """The odds of the prize groups of a revision that no play was drawn from. All share the chance of a false alarm."""
+    row, played = tested[0][0], {row["prize_group"] for row, _ in tested}
+    groups = ((row["declared"] or {}).get("config") or {}).get("prize_groups") or {}
+    return [found for name in groups if name not in played and (found := declared({**row, "prize_group": name}))]
 
 
 def declared(drawn: Any) -> dict[str, float] | None:

@@ -10,6 +10,7 @@ from itertools import accumulate, count, repeat
 from operator import mul, truediv
 from typing import Final
 
+_LARGE: Final = 1_000.0
 _NEGLIGIBLE: Final = 1e-16
 """A probability relative to the most likely count, below which a count is left out."""
 
@@ -107,6 +108,18 @@ def poisson(mean: float) -> Counts:
         return Counts(0, [1.0])
     mode = int(mean)
     return _around(mode, map(truediv, repeat(mean), count(mode + 1)), map(truediv, repeat(mean), range(mode, 0, -1)))
+
+
+def poisson_up_to(mean: float, most: int) -> tuple[float, float]:
+    """E min(C, most) and P(C < most) of a Poisson count; of a large one by the normal distribution."""
+    if mean < _LARGE:
+        count = poisson(mean)
+        return count.up_to(most), count.below(most)
+    spread = math.sqrt(mean)
+    ahead = (most - mean) / spread
+    below = 0.5 * math.erfc(-ahead / math.sqrt(2.0))
+    beyond = spread * math.exp(-0.5 * ahead**2) / math.sqrt(2.0 * math.pi) - (most - mean) * (1.0 - below)
+    return mean - max(0.0, beyond), below
 
 
 def _around(mode: int, above: Iterable[float], below: Iterable[float]) -> Counts:

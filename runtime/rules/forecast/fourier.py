@@ -64,8 +64,8 @@ def distribution(total: Sum, *, points_max: int = POINTS_MAX) -> Grid | None:
     """The distribution of the sum. None: with a count aside it would take too long."""
     counts = [poisson(total.plays * bent.chance) for bent in total.bent]
     low, high = range_of(total, counts)
-    ends = [sorted((value * counts.first, value * counts.last)) for value, counts in total.apart]
-    low, high = low + math.fsum(one[0] for one in ends), high + math.fsum(one[1] for one in ends)
+    low += math.fsum(value * counts.first for value, counts in total.apart)
+    high += math.fsum(value * counts.last for value, counts in total.apart)
     window = (0, 0) if total.aside is None else aside_window(total, counts)
     plan = _planned(total, [len(count.weights) for count in counts], window, (low, high), points_max)
     independent = plan is None

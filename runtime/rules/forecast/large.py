@@ -84,7 +84,7 @@ def forecast(game: GameTerms, liability: float, shown: tuple[int, ...]) -> Forec
         solved.given[i] = Given(one.given.mean, given=one.given)
     if freed and game.instead is not None and (wanted := solved.given[game.instead].wanted):
         taken = fsum(one.given.mean for one in freed.values())
-        less = Costs([amount - taken for amount in wanted.amounts], wanted.chances, wanted.spread)
+        less = Costs([max(0.0, amount - taken) for amount in wanted.amounts], wanted.chances, wanted.spread)
         solved.given[game.instead] = Given(solved.given[game.instead].mean - taken, wanted=less)
     if solved.sharing:
         _share_wins(game, solved.given, solved.sharing)
@@ -130,9 +130,7 @@ def _without_freed(game: GameTerms, freed: Mapping[int, Released]) -> tuple[Game
 
 
 def _apart(game: GameTerms, freed: Mapping[int, Released]) -> tuple[tuple[float, Counts], ...]:
-    """The units of these prizes, and what each costs more than a draw that finds none."""
-    instead = 0.0 if game.instead is None else game.prizes[game.instead].value
-    return tuple((game.prizes[i].value - instead, one.given) for i, one in freed.items())
+    return tuple((game.prizes[i].value, one.given) for i, one in freed.items())
 
 
 def solve(
@@ -143,7 +141,7 @@ def solve(
     counted: bool = True,
 ) -> Solved:
     """The distribution of the cost of a game without caps, and the units given. apart: further units, with their value,
-    in a game without redraws and with no limit of the fallback prize. counted: whether the units are needed.
+    in a game without redraws and without a fallback prize that costs or has a limit. counted: whether units are needed.
     """
     if game.on_unavailable == "redraw":
         return _solve_redraw(game, points_max, counted=counted)
@@ -307,7 +305,7 @@ def _solve_redraw(game: GameTerms, points_max: int, *, counted: bool) -> Solved:
     result = redraw.distribution(stream, liability_of(game), points_max, counted=counted)
     assumption, astray = RUN_OUT_ESTIMATED if steady else "", 0.0
     if result is None or result.error > _REDRAW_ERROR_MAX:
-        result, astray = stopped.estimate(stream, liability_of(game), points_max)
+        result, astray = stopped.estimate(stream, liability_of(game), points_max, counted=counted)
         assumption = REDRAW_AVERAGE
     for i, counts in zip(unsure, result.given, strict=False):  # Uncounted, there are none.
         given[i] = Given(counts.mean, given=counts)

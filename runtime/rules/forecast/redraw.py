@@ -18,7 +18,7 @@ from operator import add, mul
 from typing import Final, NamedTuple
 
 from runtime.rules.forecast.bounds import TAIL, range_of
-from runtime.rules.forecast.counts import Counts, binomial, drawn_below, poisson
+from runtime.rules.forecast.counts import Counts, binomial, drawn_below, poisson, poisson_up_to
 from runtime.rules.forecast.fourier import angles, centre_of, phased
 from runtime.rules.forecast.grid import POINTS_MIN, Grid, Layout, finished, layout_of, progression
 from runtime.rules.forecast.sums import Bent, Steady, Sum, mean_turn
@@ -384,16 +384,16 @@ def _range_at(stream: Stream, time: float, mass: float) -> tuple[float, float]:
     return range_of(Sum(_MANY, (*steady, rest), limited, stream.shift), counts, tail)
 
 
-def time_of(stream: Stream, units: float) -> float:
+def time_of(stream: Stream, units: float, since: float = 0.0) -> float:
     """The time by which so many units are expected to be won. Newton's method approaches it from below: the units won
-    rise ever more slowly.
+    rise ever more slowly. since: an earlier time.
     """
-    time, wanted = units, min(units, 0.999 * _most(stream))
+    time, wanted = max(units, since), min(units, 0.999 * most_of(stream))
     for _ in range(60):
-        counts = [poisson(part.chance * time) for part in stream.limited]
-        parts = list(zip(counts, stream.limited, strict=True))
-        won = time * stream.share + math.fsum(count.up_to(part.limit) for count, part in parts)
-        rate = stream.share + math.fsum(count.below(part.limit) * part.chance for count, part in parts)
+        found = [poisson_up_to(part.chance * time, part.limit) for part in stream.limited]
+        won = time * stream.share + math.fsum(units for units, _ in found)
+        free = zip(stream.limited, found, strict=True)
+        rate = stream.share + math.fsum(part.chance * below for part, (_, below) in free)
         step = (wanted - won) / rate
         time += max(0.0, step)
         if step < 1e-9 * time:
@@ -401,7 +401,7 @@ def time_of(stream: Stream, units: float) -> float:
     return time
 
 
-def _most(stream: Stream) -> float:
+def most_of(stream: Stream) -> float:
     return math.inf if stream.open else float(sum(part.limit for part in stream.limited))
 
 

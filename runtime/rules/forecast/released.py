@@ -1,4 +1,4 @@
-"""Prizes whose units a schedule frees over time, where a draw that finds none loses or wins the fallback prize.
+"""Prizes whose units a schedule frees over time, where a draw that finds none costs nothing.
 
 The free units of a prize are a queue: a release adds to it, and each play takes one with the prize's chance. What plays
 get is what was freed without what is left in the end.
@@ -38,8 +38,8 @@ def released(game: GameTerms, shown: Collection[int], steps: int = STEPS_MAX) ->
     prizes = {i: prize for i, prize in enumerate(game.prizes) if prize.freed and prize.chance}
     caps = any(game.is_capped(i) or prize.per_day for i, prize in enumerate(game.prizes))
     own = None if game.instead is None else game.prizes[game.instead]
-    is_limited = own is not None and (own.stock is not None or own.freed)
-    if game.wins_several or game.on_unavailable == "redraw" or is_limited or caps:
+    costs = own is not None and (own.value != 0.0 or own.stock is not None or own.freed)
+    if game.wins_several or game.on_unavailable == "redraw" or costs or caps:
         return {}
     found = {}
     for i, prize in prizes.items():

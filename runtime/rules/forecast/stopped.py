@@ -15,12 +15,14 @@ from typing import Final, NamedTuple
 
 from runtime.rules.forecast.counts import Counts, binomial, poisson
 from runtime.rules.forecast.grid import finished, layout_of, progression
-from runtime.rules.forecast.redraw import Result, Stream, time_of
+from runtime.rules.forecast.redraw import Result, Stream, most_of, time_of
 from runtime.rules.forecast.sums import Steady, mean_turn
 
 _SLICES: Final = 9
+_SLICES_UNCOUNTED: Final = 5
 _POINTS_MAX: Final = 1024
 _DEVIATIONS: Final = 8.0
+_NEGLIGIBLE: Final = 1e-10
 _IRRATIONAL: Final = [math.pi]
 """Values that are multiples of no step: those of a slice are not."""
 
@@ -50,11 +52,11 @@ class _Slice(NamedTuple):
         return mean - spread, mean + spread
 
 
-def estimate(stream: Stream, highest: float, points_max: int) -> tuple[Result, float]:
+def estimate(stream: Stream, highest: float, points_max: int, *, counted: bool) -> tuple[Result, float]:
     """The distribution of the cost, which is at most `highest`, with the units of each limited prize; and how far an
-    amount may be off.
+    amount may be off. counted: whether the units are needed; otherwise it is faster and coarser.
     """
-    slices = [*_slices(stream)]
+    slices = [*_slices(stream, _SLICES if counted else _SLICES_UNCOUNTED)]
     lows, highs = zip(*(one.range for one in slices), strict=True)
     points = min(points_max, _POINTS_MAX)
     layout = layout_of(_IRRATIONAL, max(stream.shift, min(lows)), min(highest, max(highs)), points)
@@ -70,18 +72,27 @@ def estimate(stream: Stream, highest: float, points_max: int) -> tuple[Result, f
             spectrum = progression(layout, value, counts.first, counts.weights)
             product = [before * more for before, more in zip(product, spectrum, strict=False)]
         found = [before + more for before, more in zip(found, product, strict=True)]
-    given = [_mixed((one.chance, one.given[i]) for one in slices) for i in range(len(stream.limited))]
+    given = []
+    if counted:
+        given = [_mixed((one.chance, one.given[i]) for one in slices) for i in range(len(stream.limited))]
     astray = math.fsum(one.chance * one.astray for one in slices)
     return Result(finished(layout, found), given, 0.0), astray
 
 
-def _slices(stream: Stream) -> Iterator[_Slice]:
-    wins = binomial(stream.plays, stream.wins)
-    width = -(-len(wins.weights) // _SLICES)
-    for at in range(0, len(wins.weights), width):
-        weights = wins.weights[at : at + width]
+def _slices(stream: Stream, count: int) -> Iterator[_Slice]:
+    wins, time = binomial(stream.plays, stream.wins), 0.0
+    end = len(wins.weights) if stream.open else max(0, stream.gone + int(most_of(stream)) - wins.first)
+    if chance := math.fsum(wins.weights[end:]):  # All is gone.
+        given = [Counts(part.limit, [1.0]) for part in stream.limited]
+        fixed = stream.shift + math.fsum(part.value * part.limit for part in stream.limited)
+        yield _Slice(chance, 0.0, given, [], [], fixed, 0.0)
+    width = -(-len(wins.weights) // count)
+    for at in range(0, end, width):
+        weights = wins.weights[at : min(at + width, end)]
+        if math.fsum(weights) < _NEGLIGIBLE:
+            continue
         some = Counts(wins.first + at, weights)
-        time = time_of(stream, max(0.0, some.mean - stream.gone))
+        time = time_of(stream, max(0.0, some.mean - stream.gone), time)
         draws = [poisson(part.chance * time) for part in stream.limited]
         given = [counts.capped(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
         free = [counts.below(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]

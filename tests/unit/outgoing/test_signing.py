@@ -134,6 +134,7 @@ def test_response_text_has_no_secret_in_any_notation() -> None:
         for form in (value, in_json, in_go, in_html, percents, entities, quote_plus(value).lower(), *twice):
             text = response_text(Answer(422, 0.0, f"no: {form}.".encode()), request)
             assert re.sub(r'["\\]|&quot;|%22', "", text) == "no: ****.", form
-    request = DeliveryRequest("task_1", {"headers": {"Authorization": "Bearer 0123abcd"}}, [], NOW, {}, "acme")
-    for echo, shown in (("0123ABCD", "****"), ("Bearer 0123abcd", "****"), ("Bearer", "Bearer")):
+    headers = {"Authorization": 'Token token="0123abcd"', "Accept": "text/plain or"}
+    request = DeliveryRequest("task_1", {"headers": headers}, [], NOW, {}, "acme")
+    for echo, shown in (("0123ABCD", "****"), (headers["Authorization"], "****"), ("text/plain", "text/plain")):
         assert response_text(Answer(401, 0.0, echo.encode()), request) == shown

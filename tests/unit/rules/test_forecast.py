@@ -194,12 +194,11 @@ def test_forecast_of_a_release_is_that_of_its_states() -> None:
     pair = (prize, PrizeTerms("b", 0.3, None, 1.0))
     among = large.forecast(GameTerms(pair, 60), 0.0, ())
     assert (among.mean, among.assumptions) == (pytest.approx(exact.mean + 18), ("INDEPENDENT_PRIZES",))
-    found, exact = (of(GameTerms(pair, 60, "fallback", 1), 0.0, shown) for of in (large.forecast, chain.forecast))
-    assert found.assumptions == ("INDEPENDENT_PRIZES",) and found.cost_of == pytest.approx(exact.cost_of)
+    free = GameTerms((prize, PrizeTerms("b", 0.3)), 60, "fallback", 1)
+    found, exact = (of(free, 0.0, shown) for of in (large.forecast, chain.forecast))
+    assert found.exact and found.cost_of == pytest.approx(exact.cost_of)
     assert [one.mean for one in found.prizes] == pytest.approx([one.mean for one in exact.prizes])
-    assert [found.costs.quantile(at) for at in QUANTILES] == pytest.approx(
-        [exact.costs.quantile(at) for at in QUANTILES], abs=2
-    )
+    assert found.costs.quantile(0.9) == pytest.approx(exact.costs.quantile(0.9))
     assert forecast(GameTerms((replace(prize, per_player=1),), 60, per_player=6)).assumptions == ("PLAYERS_IN_TURN",)
 
 
@@ -320,7 +319,8 @@ def test_redraw_forecast_at_the_edge_of_its_costs_is_that_of_its_states(name: st
 def test_redraws_at_an_average_time_are_near_their_integral(wins: float) -> None:
     limited = tuple(Bent(0.05, value, int(500 * wins)) for value in (10.0, 50.0, 7.0, 90.0))
     stream = redraw.Stream(10_000, wins, 0, (Steady(0.8, 20.0),), limited, 0.0)
-    exact, (found, astray) = redraw.distribution(stream, 1e9, 2048, counted=True), stopped.estimate(stream, 1e9, 2048)
+    exact = redraw.distribution(stream, 1e9, 2048, counted=True)
+    found, astray = stopped.estimate(stream, 1e9, 2048, counted=True)
     assert exact is not None and exact.error < 1e-6 and astray < 100
     assert [one.mean for one in found.given] == pytest.approx([one.mean for one in exact.given], abs=0.5)
     (costs, near) = (costs_of(one.grid) for one in (exact, found))
@@ -329,9 +329,7 @@ def test_redraws_at_an_average_time_are_near_their_integral(wins: float) -> None
 
 
 def test_redraws_whose_integral_misses_a_part_are_estimated() -> None:
-    """All three are about to run out, with a share of 2 % that lasts."""
-    shares = (0.245, 10.0), (0.147, 50.0), (0.098, 7.0)
-    prizes = [PrizeTerms(str(value), share, int(100_000 * share) - 130, value) for share, value in shares]
+    prizes = [PrizeTerms(str(v), c, int(1e5 * c) - 130, v) for c, v in ((0.245, 10.0), (0.147, 50.0), (0.098, 7.0))]
     found = forecast(GameTerms((*prizes, PrizeTerms("pen", 0.01, None, 1.0)), 100_000, "redraw"))
     assert found.error_max < 1e-3 and REDRAW_AVERAGE in found.assumptions
     assert found.mean == pytest.approx(sum(one.value * (one.stock or 0) for one in prizes) + 1_390, rel=1e-3)
@@ -343,6 +341,8 @@ def test_redraw_forecast_of_many_plays_and_stocks_is_bounded() -> None:
     assert forecast(GameTerms(certain, 10**7, "redraw")).mean == pytest.approx(4e6 * 1.5 + 4_285 * 0.37)
     stocks = tuple(PrizeTerms(str(i), 0.09 + 0.001 * i, 90 + i, 10.5 * i + 0.37) for i in range(10))
     assert forecast(GameTerms(stocks, 1_000, "redraw")).assumptions
+    two = forecast(GameTerms((PrizeTerms("a", 0.5, 2_500, 5.0), PrizeTerms("b", 0.5, 2_500, 7.0)), 5_000, "redraw"))
+    assert (two.mean, two.costs.quantile(0.01), two.prizes[0].run_out) == pytest.approx((30_000, 30_000, 1)), "all gone"
 
 
 @pytest.mark.parametrize("policy", ["lose", "redraw"])

@@ -39,7 +39,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--tests", nargs="+", default=[], help="test files or directories (default: by what is mutated)"
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help="of tests for a mutant (default: %(default)g)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of tests for a mutant (default: %(default)g)")
     parser.add_argument("--minutes", type=float, help="takes mutants in random order and starts none after this time")
     parser.add_argument("--at-least", type=float, default=100.0, metavar="PERCENT", help="default: %(default)g")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 4), help="default: %(default)s")

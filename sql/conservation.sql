@@ -1679,22 +1679,19 @@ WITH drawn AS (
     GROUP BY g.campaign_id, d.game_id, d.revision, d.prize_group, d.drawn
 ),
 whole AS (
-    SELECT d.campaign_id, d.game_id, d.revision, d.prize_group, sum(d.draws)::bigint AS plays,
-           r.definition ->> 'reward_handler' AS handler, r.definition -> 'handler_config' AS config
-    FROM drawn AS d
-    JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
-    WHERE r.definition ->> 'reward_handler' IN ('probability', 'lucky_item')
-       OR (r.definition ->> 'reward_handler' = 'score_to_tier' AND d.prize_group <> '')
-    GROUP BY d.campaign_id, d.game_id, d.revision, d.prize_group, r.definition
-    UNION
     -- All groups share the probability of a false alarm, those without plays included.
-    SELECT d.campaign_id, d.game_id, d.revision, k.prize_group, 0, 'score_to_tier', r.definition -> 'handler_config'
-    FROM drawn AS d
+    SELECT d.campaign_id, d.game_id, d.revision, k.prize_group, r.definition ->> 'reward_handler' AS handler,
+           r.definition -> 'handler_config' AS config,
+           coalesce((SELECT sum(o.draws) FROM drawn AS o WHERE o.game_id = d.game_id AND o.revision = d.revision
+                                                           AND o.prize_group = k.prize_group), 0)::bigint AS plays
+    FROM (SELECT DISTINCT campaign_id, game_id, revision FROM drawn) AS d
     JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
-    CROSS JOIN LATERAL jsonb_object_keys(r.definition #> '{handler_config,prize_groups}') AS k (prize_group)
-    WHERE r.definition ->> 'reward_handler' = 'score_to_tier' AND NOT EXISTS (
-        SELECT FROM drawn AS o
-        WHERE o.game_id = d.game_id AND o.revision = d.revision AND o.prize_group = k.prize_group)
+    CROSS JOIN LATERAL (
+        SELECT '' AS prize_group WHERE r.definition ->> 'reward_handler' IN ('probability', 'lucky_item')
+        UNION ALL
+        SELECT jsonb_object_keys(r.definition #> '{handler_config,prize_groups}')
+        WHERE r.definition ->> 'reward_handler' = 'score_to_tier'
+    ) AS k
 ),
 declared AS (
     SELECT w.campaign_id, w.game_id, w.revision, w.prize_group, w.plays, c.result, sum(c.chance) AS chance,

@@ -71,7 +71,7 @@ async def wins_of(engine: Engine, request: m.ForecastGameRequest, definition: Ma
             for prize in config.prize_groups[tier.prize_group]
         ]
         redraws = definition.get("on_unavailable") == "redraw"
-        return Wins(_summed(rows), [assumption, *[REDRAW_OVER_TIERS] * redraws])
+        return Wins(summed(rows), [assumption, *[REDRAW_OVER_TIERS] * redraws])
     if isinstance(config, collect_items.Config):
         return await _caught(engine, request, config)
     if isinstance(config, moments.Config):
@@ -92,7 +92,7 @@ def by_odds(handler: str, odds: Iterable[Odds], *, built_in: bool) -> Wins:
     if any(chance < 0 for chance, _ in rows) or total > 1 + SUM_TOLERANCE or min(units, default=1) < 1:
         message = f"the odds of {handler} are not probabilities of at most 1 in sum, of at least one unit each"
         raise Fault(Status.FAILED_PRECONDITION, "NO_ODDS", message)
-    chances = _summed((chance * quantity, name) for chance, won in rows for name, quantity in map(_named, won))
+    chances = summed((chance * quantity, name) for chance, won in rows for name, quantity in map(_named, won))
     found = Wins(chances, [] if built_in else [PLUGIN_ODDS])
     found.items = frozenset(one.item for _, won in rows for one in won if isinstance(one, Credit))
     if any(sum(quantity for _, quantity in map(_named, won)) > 1 for _, won in rows):
@@ -106,7 +106,8 @@ def _named(won: Any) -> tuple[str, int]:
     return (won.item if isinstance(won, Credit) else won.prize_id), won.quantity
 
 
-def _summed(rows: Iterable[tuple[float, str]]) -> dict[str, float]:
+def summed(rows: Iterable[tuple[float, str]]) -> dict[str, float]:
+    """The chance of each name, of rows (chance, name) that may repeat it."""
     found: dict[str, float] = {}
     for chance, name in rows:
         found[name] = found.get(name, 0.0) + chance
@@ -179,7 +180,7 @@ def _catches(ids: list[str], found: Wins) -> Wins:
     if found.falls is not None:
         items = found.falls.items
         units += [(binomial(items, chance).up_to(most), ids[i]) for i, chance, most in found.falls.kinds]
-    found.chances = dict.fromkeys(ids, 0.0) | _summed(units)
+    found.chances = dict.fromkeys(ids, 0.0) | summed(units)
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import sql
@@ -21,6 +22,7 @@ from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
+from runtime.operations.games.chances import summed
 from runtime.operations.reporting import counting, views
 from runtime.operations.reporting.costs import by_currency, of_one
 from runtime.operations.reporting.odds_test import expected_range
@@ -91,7 +93,10 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
         else:
             players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
         # Results that are declared but were never drawn need names too.
-        results = {name for row in draws for name in (row["drawn"], *(declared(row) or ()))}
+        by_revision = groupby(draws, key=itemgetter("game_id", "revision"))
+        revisions = [(rows, declared(rows[0]["declared"])) for rows in ([*group] for _, group in by_revision)]
+        results = {row["drawn"] for row in draws}
+        results |= {name for _, groups in revisions for chances in groups.values() for name in chances}
         named = await connection.fetch(_SQL["names"], tenant_id, sorted(results))
     costs = by_currency(prizes)
     day_players = {row["day"]: row["players"] for row in of_days}
@@ -128,7 +133,7 @@ async def _read(database: Database, *, about: tuple[str, ...], game_id: str) -> 
                 m.PrizeCost(**{name: row[name] for name in ("prize_id", "name", "units", "cost", "currency")})
                 for row in prizes
             ],
-            odds=_revisions(draws, {row["prize_id"]: row["name"] for row in named}),
+            odds=_revisions(revisions, {row["prize_id"]: row["name"] for row in named}),
         )
     )
 
@@ -187,59 +192,50 @@ def _sums(rows: Iterable[Any], names: Sequence[str], counts: Sequence[str]) -> d
     return dict(sums)
 
 
-def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.RevisionFigures]:
-    """The draws of each revision with declared odds, by the prize group of the score's tier if it has tiers."""
+def _revisions(
+    revisions: Iterable[tuple[list[Any], Mapping[str, Mapping[str, float]]]], names: Mapping[str, str]
+) -> list[m.RevisionFigures]:
+    """The draws of each revision with declared odds, by prize group. revisions: rows of draws, and odds by group."""
     made = []
-    for _, of_revision in groupby(rows, key=lambda row: (row["game_id"], row["revision"])):
-        groups = [[*group] for _, group in groupby(of_revision, key=lambda row: row["prize_group"])]
-        tested = [(group[0], {row["drawn"]: row["draws"] for row in group}) for group in groups]
-        with_odds = [(row, draws, chances) for row, draws in tested if (chances := declared(row)) is not None]
-        results = sum(len(chances.keys() | draws.keys()) for _, draws, chances in with_odds)
-        results += sum(len(chances) for chances in _without_plays(tested))
+    for rows, groups in revisions:
+        draws: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for row in rows:
+            draws[row["prize_group"]][row["drawn"]] = row["draws"]
+        # All groups share the probability of a false alarm, those without plays included.
+        results = sum(len(chances.keys() | draws.get(group, {}).keys()) for group, chances in groups.items())
         made += [
             m.RevisionFigures(
-                game_id=row["game_id"],
-                name=row["name"],
-                revision=row["revision"],
-                draws=sum(draws.values()),
-                odds=odds(chances, draws, names, results),
-                prize_group=row["prize_group"],
+                game_id=rows[0]["game_id"],
+                name=rows[0]["name"],
+                revision=rows[0]["revision"],
+                draws=sum(draws[group].values()),
+                odds=odds(groups[group], draws[group], names, results),
+                prize_group=group,
             )
-            for row, draws, chances in with_odds
+            for group in sorted(groups.keys() & draws.keys())
         ]
     return made
 
 
-def _without_plays(tested: Sequence[tuple[Any, Any]]) -> Iterable[dict[str, float]]:
-    """The odds of the prize groups of a revision that no play was drawn from. All share the chance of a false alarm."""
-    row, played = tested[0][0], {row["prize_group"] for row, _ in tested}
-    groups = ((row["declared"] or {}).get("config") or {}).get("prize_groups") or {}
-    return [found for name in groups if name not in played and (found := declared({**row, "prize_group": name}))]
-
-
-def declared(drawn: Any) -> dict[str, float] | None:
-    """The declared odds of a row of draws: prize or item -> chance, "" for a loss; None if there are none."""
-    definition = drawn["declared"] or {}
-    config = definition.get("config") or {}
-    match definition.get("handler"):
+def declared(definition: Mapping[str, Any] | None) -> dict[str, dict[str, float]]:
+    """The declared odds of a revision by prize group: prize or item -> chance, "" for a loss. Without groups, the group
+    is ""; {} if it declares no odds.
+    """
+    config = (definition or {}).get("config") or {}
+    match (definition or {}).get("handler"):
         case "probability":
-            prizes = config.get("prizes", ())
-        case "score_to_tier" if drawn["prize_group"]:
-            prizes = config["prize_groups"][drawn["prize_group"]]
+            return {"": _chances(config.get("prizes", ()))}
+        case "score_to_tier":
+            return {group: _chances(prizes) for group, prizes in config["prize_groups"].items()}
         case "lucky_item":
             whole = math.fsum(item["weight"] for item in config.get("items", ()))
-            return _summed((item["item"], item["weight"] / whole) for item in config.get("items", ()))
-        case _:
-            return None
-    chances = _summed((prize["prize_id"], prize["probability"]) for prize in prizes)
+            return {"": summed((item["weight"] / whole, item["item"]) for item in config.get("items", ()))}
+    return {}
+
+
+def _chances(prizes: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    chances = summed((prize["probability"], prize["prize_id"]) for prize in prizes)
     return {**chances, "": max(0.0, 1.0 - math.fsum(chances.values()))}
-
-
-def _summed(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, chance in pairs:
-        found[name] = found.get(name, 0.0) + chance
-    return found
 
 
 def odds(

@@ -28,9 +28,11 @@ _IRRATIONAL: Final = [math.pi]
 
 
 class _Slice(NamedTuple):
-    """Neighbouring numbers of wins. chance: theirs. given: the units of each limited prize. drawn: draws of prizes that
-    last. counted: independent counts. Both with what a unit adds to the cost, and `fixed` is added once. astray: how
-    far the mean cost may be off, since the time of the last win depends on the prizes that are still free.
+    """Some neighbouring numbers of wins, with their chance and the average time of the last win.
+
+    given: the units of each limited prize. The cost is `fixed`, and what units add: those `drawn` of prizes that last,
+    and independent `counted` ones. astray: how far the mean cost may be off, since the time depends on the prizes that
+    are still free.
     """
 
     chance: float
@@ -80,39 +82,40 @@ def estimate(stream: Stream, highest: float, points_max: int, *, counted: bool) 
 
 
 def _slices(stream: Stream, count: int) -> Iterator[_Slice]:
+    """So many at most, and one for the wins with which all prizes are sold out."""
     wins, time = binomial(stream.plays, stream.wins), 0.0
     end = len(wins.weights) if stream.open else max(0, stream.gone + int(most_of(stream)) - wins.first)
-    if chance := math.fsum(wins.weights[end:]):  # All is gone.
+    if chance := math.fsum(wins.weights[end:]):
         given = [Counts(part.limit, [1.0]) for part in stream.limited]
         fixed = stream.shift + math.fsum(part.value * part.limit for part in stream.limited)
         yield _Slice(chance, 0.0, given, [], [], fixed, 0.0)
     width = -(-len(wins.weights) // count)
     for at in range(0, end, width):
         weights = wins.weights[at : min(at + width, end)]
-        if math.fsum(weights) < _NEGLIGIBLE:
-            continue
-        some = Counts(wins.first + at, weights)
-        time = time_of(stream, max(0.0, some.mean - stream.gone), time)
-        draws = [poisson(part.chance * time) for part in stream.limited]
-        given = [counts.capped(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
-        free = [counts.below(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
-        costs = [part.chance * part.value for part in stream.open]
-        costs += [part.chance * part.value * one for part, one in zip(stream.limited, free, strict=True)]
-        speed = max(
-            1e-300, stream.share + math.fsum(part.chance * one for part, one in zip(stream.limited, free, strict=True))
-        )
-        rate = math.fsum(costs) / speed
-        drawn = [part._replace(value=part.value - rate) for part in stream.open]
-        counted = [(rate, some)]
-        astray = []
-        for part, counts, units, one in zip(stream.limited, draws, given, free, strict=True):
-            if counts.last <= part.limit:
-                drawn.append(Steady(part.chance, part.value - rate))
-            else:
-                counted.append((part.value - rate, units))
-            astray.append((part.value - rate) * part.chance * (1.0 - one) * (part.limit - units.mean))
-        fixed = stream.shift - rate * stream.gone
-        yield _Slice(math.fsum(weights), time, given, drawn, counted, fixed, abs(math.fsum(astray)) / speed)
+        if (chance := math.fsum(weights)) > _NEGLIGIBLE:
+            some = Counts(wins.first + at, weights)
+            time = time_of(stream, max(0.0, some.mean - stream.gone), time)
+            yield _slice(stream, chance, some, time)
+
+
+def _slice(stream: Stream, chance: float, wins: Counts, time: float) -> _Slice:
+    """The slice of these wins, the last of which comes at this time on average."""
+    draws = [poisson(part.chance * time) for part in stream.limited]
+    given = [counts.capped(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
+    free = [part.chance * counts.below(part.limit) for part, counts in zip(stream.limited, draws, strict=True)]
+    costs = [part.value * one for part, one in zip(stream.limited, free, strict=True)]
+    costs += [part.value * part.chance for part in stream.open]
+    speed = max(1e-300, stream.share + math.fsum(free))
+    rate = math.fsum(costs) / speed
+    drawn, counted, astray = list(stream.open), [(rate, wins)], 0.0
+    for part, counts, units, one in zip(stream.limited, draws, given, free, strict=True):
+        if counts.last <= part.limit:
+            drawn.append(Steady(part.chance, part.value))
+        else:
+            counted.append((part.value - rate, units))
+        astray += (part.value - rate) * (part.chance - one) * (part.limit - units.mean)
+    drawn = [Steady(part.chance, part.value - rate) for part in drawn]
+    return _Slice(chance, time, given, drawn, counted, stream.shift - rate * stream.gone, abs(astray) / speed)
 
 
 def _mixed(parts: Iterable[tuple[float, Counts]]) -> Counts:

@@ -110,7 +110,7 @@ class Bench:
 
 @contextmanager
 def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
-    """Runs `work` in a thread beside the block, whose end sets the event and waits for it."""
+    """Runs `work` in a thread during the block. The end of the block sets the event, and waits for the thread."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=(over,))
     thread.start()

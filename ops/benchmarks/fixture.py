@@ -28,7 +28,7 @@ class Fixture:
         self.begin_campaign()
 
     def begin_campaign(self) -> None:
-        """Creates a campaign, of which everything is that is made from now on."""
+        """Creates a campaign. Games and prizes created after it belong to it."""
         campaign = {"name": "bench", "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC"}
         self.campaign_id = self._make("campaign", campaign)
 

@@ -27,7 +27,7 @@ ANSWER_CHARACTERS_MAX: Final = 2_048
 """The most characters stored of a response."""
 
 _CREDENTIAL: Final = re.compile("auth|cookie|key|token|secret", re.IGNORECASE)
-"""Names of headers of whose value each part is redacted, too."""
+"""Names of headers with credentials: the parts of such a value are redacted as well."""
 _SEPARATORS: Final = re.compile("[\\s=,;:\"']+")
 _PART_LENGTH_MIN: Final = 7
 _PARTS_MAX: Final = 50

@@ -51,7 +51,7 @@ _TOKEN: Final = re.compile(r"(?:[\w.]+=)?(?:'(?:[^']|'')*'|\((?:[^()]|\([^()]*\)
 
 
 def bare(text: str) -> str:
-    """A scene whose rows may be made of their keys alone, as with BARE."""
+    """A scene in which rows need no more than their keys (BARE)."""
     return BARE + text
 
 

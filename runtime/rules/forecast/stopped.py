@@ -1,9 +1,9 @@
-"""Games with redraws whose integral (redraw.py) would take too long: their draws at the average time of the last win.
+"""Estimates of games with redraws, for which the integral of redraw.py would take too long or misses a part.
 
-At a fixed time the prizes are independent. The time of the last win moves with what they give, and a win more costs
-`rate` more. So for a number of wins, the cost is that at the average time, with each unit worth `rate` less, and `rate`
-for each win: to the first order, the time cancels out. The smaller the share of each limited prize, the smaller the
-error. The numbers of wins are taken in slices, each with its time and rate.
+At a fixed time, the units of the prizes are independent. So an estimate takes the average time of the last win. The
+real time varies with the units: the later it is, the more further wins there are, which cost `rate` each. To the first
+order this cancels out if each unit is worth `rate` less, and `rate` is added for each win. The error is small if each
+limited prize has a small share of the draws. The numbers of wins are taken in slices, each with its time and rate.
 """
 
 from __future__ import annotations

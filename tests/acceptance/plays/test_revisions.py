@@ -158,7 +158,7 @@ async def test_terms_of_another_merchants_game_are_read_by_players(world: World,
     assert answer.data["revision_hash"] == revision_hash
 
 
-async def test_terms_are_hidden_from_players_where_odds_are(module_service: SharedService) -> None:
+async def test_players_see_terms_only_where_they_see_odds(module_service: SharedService) -> None:
     """As the setting is unless an operator says otherwise: a render hides handler_config, so does all the rest."""
     async with module_service.own_stack() as stack:
         world = World(stack, (await make_campaign(stack))["id"])

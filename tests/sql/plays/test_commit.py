@@ -184,7 +184,7 @@ async def test_commit_changes_only_the_rows_that_it_names(database: Database) ->
         SPOILT[part][1](changes)
         with pytest.raises(Guarded):
             await commit(database, changes)
-    # Nor is a tenant whose games all have a history waited for.
+    # Only the tenant with a first play needs its catalogue to be unchanged.
     debut = Changes(catalog_version=1)
     debut.begin_history("game")
     text, arguments = statement_of({TENANT: debut, "next": Changes(catalog_version=2)})

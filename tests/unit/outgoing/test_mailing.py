@@ -23,5 +23,5 @@ UNKNOWN: Final[dict[str, Any]] = {"is_erased": False, "is_suspended": False, "dr
         ("drawn", {"draw_status": "cancelled"}, "the draw was cancelled"),
     ],
 )
-def test_message_is_not_sent_for_the_first_reason(kind: str, changed: dict[str, Any], why: str) -> None:
+def test_message_that_is_not_sent_names_the_first_reason(kind: str, changed: dict[str, Any], why: str) -> None:
     assert _why_not(kind, FACTS | UNKNOWN | changed) == why

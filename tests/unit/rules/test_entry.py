@@ -39,7 +39,7 @@ def test_age_is_of_completed_years() -> None:
     assert [entry.age_at(born, TODAY) for born in births] == [18, 17, 17, 18, 18]
 
 
-def test_form_needs_its_required_parts_and_an_age_of_its_own_or_more() -> None:
+def test_form_needs_its_required_parts_and_its_minimum_age() -> None:
     ages = [f"age:{age}" for age in range(18, 121)]
     assert entry.needs_of(FORM) == [["fields.birth_date", ages], ["fields.arrival", ["field:arrival:date"]]]
     assert entry.needs_of({**FORM, "min_age": 0}) == [
